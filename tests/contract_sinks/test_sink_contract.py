@@ -10,7 +10,16 @@ from tests.contract_sinks.receivers import Receiver
 
 
 def jobs(*ids: str, attempt: int = 1, payload: bytes = b'{"n":1}') -> list[Delivery]:
-    return [Delivery(job_id, 1_000, payload, attempt) for job_id in ids]
+    return [Delivery(job_id, 1_000, payload, attempt, owner="ada") for job_id in ids]
+
+
+def in_order(receiver: Receiver) -> list[str]:
+    return arrived(receiver, [job_id for job_id, _ in receiver.received()])
+
+
+def arrived(receiver: Receiver, ids: list[str]) -> list[str]:
+    """As they arrived; sorted, where the sink does not promise an order."""
+    return ids if receiver.in_order else sorted(ids)
 
 
 def test_a_batch_that_was_taken_is_answered_with_no_exception(receiver: Receiver) -> None:
@@ -21,7 +30,7 @@ def test_a_batch_that_was_taken_is_answered_with_no_exception(receiver: Receiver
 def test_jobs_arrive_in_order(receiver: Receiver) -> None:
     receiver.sink.deliver("mail", jobs("c", "a", "b"))
     receiver.sink.deliver("mail", jobs("z", "y"))
-    assert [job_id for job_id, _ in receiver.received()] == ["c", "a", "b", "z", "y"]
+    assert in_order(receiver) == arrived(receiver, ["c", "a", "b", "z", "y"])
 
 
 def test_an_empty_batch_is_no_trouble(receiver: Receiver) -> None:
@@ -32,7 +41,7 @@ def test_an_empty_batch_is_no_trouble(receiver: Receiver) -> None:
 def test_a_full_range_fits_into_one_batch(receiver: Receiver) -> None:
     ids = [f"job-{number:04}" for number in range(5000)]
     assert receiver.sink.deliver("mail", jobs(*ids)) == {}
-    assert [job_id for job_id, _ in receiver.received()] == ids
+    assert in_order(receiver) == arrived(receiver, ids)
 
 
 def test_a_repeated_batch_is_taken_again_and_recognisable_by_id_and_attempt(
@@ -75,7 +84,7 @@ def test_a_refusal_names_the_position_and_spares_the_others(
     receiver.refuse("b", permanent=permanent)
     refusals = receiver.sink.deliver("mail", jobs("a", "b", "c"))
     assert {position: refusal.permanent for position, refusal in refusals.items()} == {1: permanent}
-    assert receiver.received() == [("a", 1), ("c", 1)]
+    assert sorted(receiver.received()) == [("a", 1), ("c", 1)]
 
 
 def test_a_sink_can_be_closed_twice(receiver: Receiver) -> None:

@@ -7,13 +7,25 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from oncue.stores.dynamodb.address import LEAN
+from oncue.boto import LEAN
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "eu-central-1",
+}
+"""Of emulators, as variables of the environment."""
 
 
 def dynamodb_client(endpoint: str) -> Any:
+    return client("dynamodb", endpoint)
+
+
+def client(service: str, endpoint: str) -> Any:
     """A client that repeats nothing by itself, so that a test sees every failure."""
-    return boto3.client(
-        "dynamodb",
+    make: Any = boto3.client
+    return make(
+        service,
         endpoint_url=endpoint,
         region_name="eu-central-1",
         aws_access_key_id="test",

@@ -17,9 +17,9 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
+from oncue import boto
 from oncue.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from oncue.stores import open_store
-from oncue.stores.dynamodb import address as address_module
 from oncue.stores.dynamodb import table
 from oncue.stores.dynamodb.address import TableAddress
 from oncue.stores.dynamodb.keys import Key
@@ -86,7 +86,7 @@ def test_other_stores_are_not_mistaken_for_it() -> None:
 
 
 def test_without_boto3_the_next_step_is_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(address_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(boto, "find_spec", lambda name: None)
     with pytest.raises(InvalidInput, match=re.escape("pip install 'oncue[aws]'")):
         open_store("dynamodb://jobs?region=eu-central-1")
 

@@ -270,6 +270,36 @@ def test_a_wrong_answer_of_the_sink_counts_as_down_and_does_not_stop_the_queue(
     assert [delivery.id for delivery in sink.deliveries] == ["a", "b"]
 
 
+@pytest.mark.parametrize("completion", ["delivery", "worker"])
+def test_of_a_batch_in_whose_middle_the_sink_went_down_the_rest_is_due_as_before(
+    completion: str,
+) -> None:
+    bench = Bench(completion)
+    bench.add("a", "b", "c")
+    bench.sink.fail_next(SinkDown("throttled", untaken={1: None, 2: PERMANENT}))
+    assert bench.dispatcher.step() == 1.0
+    taken = State.SUCCEEDED if completion == "delivery" else State.DISPATCHED
+    assert [(bench.job(one).state, bench.job(one).attempt) for one in "abc"] == [
+        (taken, 1),
+        (State.SCHEDULED, 0),
+        (State.FAILED, 1),
+    ]
+    assert bench.job("b").refusals == 0
+    bench.clock.advance(1)
+    bench.dispatcher.step()
+    assert bench.taken == ["b"]
+
+
+@pytest.mark.parametrize("untaken", [{3: None}, {"a": None}, {0: "why"}, [1]])
+def test_a_sink_that_is_down_and_gives_a_wrong_answer_took_nothing(
+    bench: Bench, untaken: Any
+) -> None:
+    bench.add("a")
+    bench.sink.fail_next(SinkDown("throttled", untaken=untaken))
+    assert bench.dispatcher.step() == 1.0
+    assert bench.job("a").state is State.SCHEDULED
+
+
 def test_ctrl_c_while_a_sink_is_called_by_hand_ends_the_program(bench: Bench) -> None:
     bench.sink.fail_next(KeyboardInterrupt())
     bench.add("a")

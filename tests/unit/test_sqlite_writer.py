@@ -87,15 +87,12 @@ def test_calls_that_come_together_share_a_commit(store: SqliteStore) -> None:
 
 
 def test_threads_that_write_at_the_same_time_all_succeed(store: SqliteStore) -> None:
-    statements = Statements(store)
-
     def write(thread: int) -> None:
         for n in range(100):
             assert store.insert([new(f"j{thread}-{n}")], NOW) == {}
 
     together(8, write)
     assert store.stats("q").counts[State.SCHEDULED] == 800
-    assert statements.count("COMMIT") < 800
 
 
 def test_threads_and_queued_calls_mix(store: SqliteStore) -> None:

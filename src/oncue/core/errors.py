@@ -19,7 +19,7 @@ OncueError
 │   ├── ServerUnusable      lasting trouble: the server there is not oncue
 │   └── AccessDenied        the access token is missing, unknown, or lacks a scope
 ├── SinkError               the sink refused or failed
-│   └── SinkDown            passing trouble: nothing was taken, try the batch again later
+│   └── SinkDown            passing trouble: nothing or a part was taken, try the rest later
 ├── NonRetryable            raised by a handler: do not try this job again
 └── ClaimLost               raised inside a handler whose claim was taken away or cancelled
 """
@@ -27,7 +27,8 @@ OncueError
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from oncue.core.job import Diagnostic
@@ -136,11 +137,21 @@ class SinkError(OncueError):
 
 
 class SinkDown(SinkError):
-    """The sink took nothing: deliver the whole batch again later. Uses up no attempt."""
+    """The sink is in trouble: deliver what it has not taken again later. Uses up no attempt.
 
-    def __init__(self, detail: str, retry_after_seconds: float | None = None) -> None:
+    `untaken`, if trouble came in the middle of a batch: by position, the jobs that were not taken;
+    a `Refusal` for those that were refused by themselves, None for those that were not tried, or
+    in vain. Without it, nothing was taken."""
+
+    def __init__(
+        self,
+        detail: str,
+        retry_after_seconds: float | None = None,
+        untaken: Mapping[int, Any] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.retry_after_seconds = retry_after_seconds
+        self.untaken = untaken
 
 
 class NonRetryable(OncueError):

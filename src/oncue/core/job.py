@@ -83,6 +83,7 @@ class Delivery(NamedTuple):
     token: str | None = None
     """The token of the claim, which a worker sends with its reports; None: no worker reports."""
     queue: str = DEFAULT_QUEUE
+    owner: str | None = None
 
 
 class Lapse(NamedTuple):

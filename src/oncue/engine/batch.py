@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from oncue.core.errors import SinkError
+from oncue.core.errors import SinkDown, SinkError
 from oncue.core.fencing import Settlement, refused_by_sink
 from oncue.core.job import Claimed, Delivery
 from oncue.core.lease import Touch, Touched
@@ -28,8 +28,9 @@ from oncue.ports.store import Store
 
 DETAIL_KEPT = 1000  # characters of a sink's answer
 
-Refusals = Mapping[int, Refusal] | None
-"""What a sink answered to a batch, by position; None: it was down and took nothing."""
+Untaken = Mapping[int, Refusal | None] | None
+"""What a sink did not take of a batch, by position: why not, or None if it was not tried. None for
+all: it was down and took nothing."""
 
 
 class RangeBatch:
@@ -50,15 +51,15 @@ class RangeBatch:
         """Hold the claim longer. False: it was taken over."""
         return self._store.extend_range(self._claim, now + round(self.lease_seconds * 1000))
 
-    def settle(self, refusals: Refusals, now: Moment) -> bool:
-        """Record how the delivery ended, by position: not refused → taken, refused for good →
-        failed, refused for now → put off with no attempt used. None: the sink was down, all are due
-        as before. False: some of it was taken over."""
-        delivered = [] if refusals is None else [job.id for job in self.deliveries]
+    def settle(self, untaken: Untaken, now: Moment) -> bool:
+        """Record how the delivery ended, by position: not named → taken, refused for good →
+        failed, refused for now → put off with no attempt used, not tried → due as before. None: the
+        sink was down, all are due as before. False: some of it was taken over."""
+        delivered = [] if untaken is None else [job.id for job in self.deliveries]
         refused: dict[str, Refusal] = {}
-        if refusals:
-            refused = {delivered[place]: one for place, one in refusals.items()}
-            delivered = [job_id for job_id in delivered if job_id not in refused]
+        if untaken:
+            refused = {delivered[place]: one for place, one in untaken.items() if one is not None}
+            delivered = [one for place, one in enumerate(delivered) if place not in untaken]
         return self._holder.settle(self._claim, delivered, refused, now)
 
     def forget(self) -> None:
@@ -206,6 +207,7 @@ class ClaimBatch:
                 job.attempt,
                 sign(store.secret, job.id, job.epoch),
                 job.queue,
+                job.owner,
             )
             for job in self._claims
         ]
@@ -214,16 +216,15 @@ class ClaimBatch:
         touches = [Touch(job.id, job.epoch, start=False, renew=True) for job in self._claims]
         return any(isinstance(answer, Touched) for answer in self._store.touch(touches, now))
 
-    def settle(self, refusals: Refusals, now: Moment) -> bool:
-        if refusals is None:
-            settlements = [Settlement(job.id, job.epoch, Verb.RELEASE) for job in self._claims]
-        else:
-            settlements = [
-                Settlement(job.id, job.epoch, Verb.HAND_OVER)
-                for position, job in enumerate(self._claims)
-                if position not in refusals
-            ]
-            settlements += [self._ending(self._claims[at], one) for at, one in refusals.items()]
+    def settle(self, untaken: Untaken, now: Moment) -> bool:
+        if untaken is None:
+            untaken = dict.fromkeys(range(len(self._claims)))
+        settlements = [
+            Settlement(job.id, job.epoch, Verb.HAND_OVER)
+            for position, job in enumerate(self._claims)
+            if position not in untaken
+        ]
+        settlements += [self._ending(self._claims[at], one) for at, one in untaken.items()]
         refused = self._store.settle(settlements, now).refused
         # A worker may have begun or even ended the job by now: only a reclaim is trouble.
         return not any(answer.reason == "reclaimed" for answer in refused.values())
@@ -231,7 +232,9 @@ class ClaimBatch:
     def forget(self) -> None:
         """It can neither be settled nor let go: its jobs are reclaimed when their leases end."""
 
-    def _ending(self, job: Claimed, refusal: Refusal) -> Settlement:
+    def _ending(self, job: Claimed, refusal: Refusal | None) -> Settlement:
+        if refusal is None:
+            return Settlement(job.id, job.epoch, Verb.RELEASE)
         error = refusal.detail
         if not refusal.permanent:
             return Settlement(job.id, job.epoch, Verb.RELEASE, error=error, put_off=True)
@@ -241,21 +244,35 @@ class ClaimBatch:
 DeliveryBatch = RangeBatch | ClaimBatch | InboxBatch
 
 
-def checked(answer: object, size: int) -> Mapping[int, Refusal]:
+def checked(answer: object, size: int, *, partly: bool = False) -> Mapping[int, Refusal | None]:
     """The sink's answer to a batch of that size, with as much of each text as is stored. An answer
-    that is no answer does not tell which jobs were taken: it is an error of the sink."""
+    that is no answer does not tell which jobs were taken: it is an error of the sink. `partly`: the
+    sink may have tried only some of them."""
     if not isinstance(answer, Mapping):
         raise _wrong(f"{type(answer).__name__} instead of a mapping")
-    refusals: dict[int, Refusal] = {}
+    refusals: dict[int, Refusal | None] = {}
     for place, one in answer.items():
         if not isinstance(place, int):
             raise _wrong(f"{type(place).__name__} instead of a position")
         if not 0 <= place < size:
             raise _wrong(f"position {place} in a batch of {size}")
+        if one is None and partly:
+            refusals[place] = None
+            continue
         if not isinstance(one, Refusal):
             raise _wrong(f"{type(one).__name__} instead of a Refusal")
         refusals[place] = one._replace(detail=legible(str(one.detail), DETAIL_KEPT))
     return refusals
+
+
+def part_taken(down: SinkDown, size: int) -> Untaken:
+    """What a sink in trouble has not taken, if it took a part of the batch and says which."""
+    if down.untaken is None:
+        return None
+    try:
+        return checked(down.untaken, size, partly=True)
+    except SinkError:
+        return None
 
 
 def _wrong(what: str) -> SinkError:

@@ -20,8 +20,9 @@ from oncue.engine.batch import (
     DeliveryBatch,
     RangeBatch,
     RangeHolder,
-    Refusals,
+    Untaken,
     checked,
+    part_taken,
 )
 from oncue.engine.circuit import Circuit
 from oncue.engine.claiming import Claiming
@@ -46,7 +47,7 @@ class _Delivered(NamedTuple):
 
     queue: Queue
     batch: DeliveryBatch
-    refusals: Refusals
+    untaken: Untaken
 
 
 class Dispatcher:
@@ -148,10 +149,10 @@ class Dispatcher:
         began = self._clock.monotonic()
         renew, lease = (lambda: batch.renew(self._clock.now())), batch.lease_seconds
         with self._keeper.keeping(renew, lease, asked) as kept:
-            refusals = self._deliver(queue, batch, kept)
+            untaken = self._deliver(queue, batch, kept)
         self._waits = self._remote or self._clock.monotonic() - began >= SLOW_SECONDS
         self._learn_size(batch)
-        self._settle(_Delivered(queue, batch, refusals))
+        self._settle(_Delivered(queue, batch, untaken))
 
     def _claim(self, queue: Queue, now: Moment) -> RangeBatch | ClaimBatch:
         if queue.completes_on == "delivery":
@@ -172,30 +173,33 @@ class Dispatcher:
             return about(self._poll_seconds)
         return max(0.0, (due_at - self._clock.now()) / 1000)
 
-    def _deliver(self, queue: Queue, batch: DeliveryBatch, kept: Kept) -> Refusals:
+    def _deliver(self, queue: Queue, batch: DeliveryBatch, kept: Kept) -> Untaken:
         """What the sink did not take. Trouble of the sink itself opens the circuit."""
         if kept.lost:  # the claim took so long that its lease may be over: another may deliver
             text = "queue %s: the lease was nearly over before anything was sent; claiming again"
             logger.warning(text, queue.name, extra={"queue": queue.name})
             return None
+        jobs = batch.deliveries
+        untaken: Untaken = None
         try:
-            answer = self._sink.deliver(queue.name, batch.deliveries)
-            refusals = checked(answer, len(batch.deliveries))
+            untaken = checked(self._sink.deliver(queue.name, jobs), len(jobs))
+            self._answered(queue)
+        except SinkDown as error:
+            untaken = part_taken(error, len(jobs))
+            self._trouble(queue, str(error), error.retry_after_seconds)
         except SinkError as error:
-            asked = error.retry_after_seconds if isinstance(error, SinkDown) else None
-            self._trouble(queue, str(error), asked)
+            self._trouble(queue, str(error))
         except BaseException as error:  # also what is meant to end a program or a task: not ours
             if is_ctrl_c(error):
                 raise
             # Foreign messages may quote payloads, so only the place is logged.
             place = "".join(traceback.format_tb(error.__traceback__))
             self._trouble(queue, f"{type(error).__name__} in the sink at\n{place}")
+        if untaken is None:
+            self._telemetry.down(queue.name, len(jobs))
         else:
-            self._telemetry.delivered(queue.name, batch.deliveries, refusals, self._clock.now())
-            self._answered(queue)
-            return refusals
-        self._telemetry.down(queue.name, len(batch.deliveries))
-        return None
+            self._telemetry.delivered(queue.name, jobs, untaken, self._clock.now())
+        return untaken
 
     def _answered(self, queue: Queue) -> None:
         """The sink works. A refusal concerns a single job, even if all jobs are refused."""
@@ -224,9 +228,9 @@ class Dispatcher:
             self._settle(self._unsettled.pop())
 
     def _settle(self, delivered: _Delivered) -> None:
-        queue, batch, refusals = delivered
+        queue, batch, untaken = delivered
         try:
-            held = batch.settle(refusals, self._clock.now())
+            held = batch.settle(untaken, self._clock.now())
         except StoreUnavailable:
             self._unsettled.append(delivered)
             raise  # passing: the same is tried again, and nothing is delivered twice

@@ -67,10 +67,10 @@ class InboxBatch(Protocol):
     def renew(self, now: Moment) -> bool:
         """Hold the items longer. False: another may have taken them."""
 
-    def settle(self, refusals: Mapping[int, Refusal] | None, now: Moment) -> bool:
-        """By position: not refused → its item is removed, refused for good → a failed job, refused
-        for now → a job that is put off. An item that was changed since stays, as a new one. None:
-        nothing was delivered. It can be repeated."""
+    def settle(self, untaken: Mapping[int, Refusal | None] | None, now: Moment) -> bool:
+        """By position: not named → its item is removed, refused for good → a failed job, refused
+        for now → a job that is put off, not tried → it stays. An item that was changed since stays,
+        as a new one. None: nothing was delivered. It can be repeated."""
 
     def forget(self) -> None:
         """It cannot be settled: its items are delivered again."""

@@ -18,6 +18,20 @@ class Refusal(NamedTuple):
     instead."""
 
 
+class SinkTraits(NamedTuple):
+    """How a sink is to be used. It is the sink's attribute `traits`; one without it has these."""
+
+    ahead_seconds: float = 0.0
+    """How long before its due time it may be given a job: it hands the job over when it is due."""
+    in_order: bool = False
+    """It keeps the order of the jobs, so it is given one batch at a time."""
+
+
+def traits_of(sink: Sink) -> SinkTraits:
+    traits: SinkTraits = getattr(sink, "traits", SinkTraits())
+    return traits
+
+
 class Sink(Protocol):
     """Hands jobs over. Never touches the store."""
 
@@ -25,7 +39,8 @@ class Sink(Protocol):
         """Hand the batch over, in order, and answer with the exceptions only: position → why.
 
         An empty answer means that all were taken for good. Raise `SinkDown` when nothing was taken
-        (unreachable, throttled, credentials expired). Whatever else is raised, also `SystemExit` or
+        (unreachable, throttled, credentials expired); if that happened in the middle of the batch,
+        with what was not taken. Whatever else is raised, also `SystemExit` or
         `asyncio.CancelledError`, is taken for the same, and so is an answer that is not such a
         mapping: the batch is delivered again. A crash in here repeats the whole batch, so
         receivers must recognise the same id and attempt.

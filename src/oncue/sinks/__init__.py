@@ -1,4 +1,5 @@
-"""Sinks: the adapters that hand jobs to a queue's technology. `open_sink` finds one by its URL."""
+"""Sinks: the adapters that hand jobs to a queue's technology. `open_sink` finds one by its URL, and
+`bounds_of` what it takes."""
 
 from __future__ import annotations
 
@@ -8,8 +9,13 @@ from oncue.ports.clock import Clock
 from oncue.ports.sink import Sink
 from oncue.sinks.log import LogSink
 from oncue.sinks.memory import named
+from oncue.sinks.sqs_address import SqsAddress, is_queue_url
+from oncue.sinks.sqs_bounds import SqsBounds
 
-__all__ = ["open_sink"]
+__all__ = ["bounds_of", "open_sink"]
+
+_bounds: dict[str, SqsBounds] = {}
+MOST_BOUNDS = 1000
 
 
 def open_sink(url: str, clock: Clock | None = None) -> Sink:
@@ -19,8 +25,25 @@ def open_sink(url: str, clock: Clock | None = None) -> Sink:
         return LogSink(clock or SystemClock())
     if scheme == "memory" and rest:
         return named(rest)
+    if scheme == "sqs" or is_queue_url(url):
+        address = SqsAddress.read(url)  # before the import of what needs boto3
+        from oncue.sinks.sqs import SqsSink
+
+        return SqsSink(address, clock or SystemClock())
     raise InvalidInput(
-        f"there is no sink for {url!r}; the ones that exist are 'log:' (one line per job in the "
-        "log) and 'memory:NAME' (kept in this process, for tests).",
+        f"there is no sink for {url!r}; the ones that exist are 'sqs://QUEUE?region=…' (an SQS "
+        "queue), 'log:' (one line per job in the log) and 'memory:NAME' (kept in this process, for "
+        "tests).",
         "/sink",
     )
+
+
+def bounds_of(url: str) -> SqsBounds | None:
+    """What the sink of a URL takes; None: everything."""
+    if not (url.startswith("sqs:") or is_queue_url(url)):
+        return None
+    if url not in _bounds:
+        if len(_bounds) >= MOST_BOUNDS:
+            _bounds.clear()
+        _bounds[url] = SqsBounds(SqsAddress.read(url), SystemClock())
+    return _bounds[url]

@@ -186,17 +186,24 @@ class Telemetry:
             self.handed_over(queue, [now - job.due_at for job in group if job.attempt == 1])
 
     def delivered(
-        self, queue: str, jobs: Sequence[Delivery], refusals: Mapping[int, Refusal], now: Moment
+        self,
+        queue: str,
+        jobs: Sequence[Delivery],
+        untaken: Mapping[int, Refusal | None],
+        now: Moment,
     ) -> None:
-        """A sink has answered just now; `refusals` by position, as it gave them."""
-        if refusals:
-            jobs = [job for position, job in enumerate(jobs) if position not in refusals]
-        failed = sum(refusal.permanent for refusal in refusals.values())
+        """A sink has answered just now; `untaken` by position, None: it was not tried."""
+        if untaken:
+            jobs = [job for position, job in enumerate(jobs) if position not in untaken]
+        refusals = [refusal for refusal in untaken.values() if refusal is not None]
+        failed = sum(refusal.permanent for refusal in refusals)
         with self._lock:
             deliveries = self._totals(queue).deliveries
             deliveries["delivered"] += len(jobs)
             deliveries["failed"] += failed
             deliveries["refused"] += len(refusals) - failed
+            if untried := len(untaken) - len(refusals):
+                deliveries["down"] += untried
         self.handed_over(queue, [now - job.due_at for job in jobs if job.attempt == 1])
 
     def down(self, queue: str, count: int) -> None:

@@ -236,24 +236,38 @@ class LocalJobs(Local, JobVerbs[NewJob]):
     def store_job(self, fields: Mapping[str, Any]) -> Stored:
         new = self.ready(fields)
         met = self._insert([new]).get(0)
-        if isinstance(met, errors.Conflict):
+        if isinstance(met, errors.OncueError):
             raise met
         return Stored(intake.as_stored(new), False) if met is None else Stored(met, True)
 
     def store_jobs(self, jobs: Sequence[NewJob]) -> StoredJobs:
         met = self._insert(jobs) if jobs else {}
-        refused = {at: answer for at, answer in met.items() if isinstance(answer, errors.Conflict)}
+        refused = {at: one for at, one in met.items() if isinstance(one, errors.OncueError)}
         ids: list[str | None] = [job.id for job in jobs]
         for position, answer in met.items():
-            ids[position] = None if isinstance(answer, errors.Conflict) else answer.id
+            ids[position] = None if isinstance(answer, errors.OncueError) else answer.id
         return StoredJobs(ids, len(met) - len(refused), refused)
 
-    def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | errors.Conflict]:
+    def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | errors.OncueError]:
         """Store jobs, and count the new ones. By position, for the others: the job that was there,
         or why this one is refused."""
+        if unsendable := self._unsendable(jobs):
+            places = [place for place in range(len(jobs)) if place not in unsendable]
+            met = self._insert([jobs[place] for place in places]) if places else {}
+            return {**unsendable, **{places[at]: answer for at, answer in met.items()}}
         clashes = self.store.insert(jobs, self.clock.now())
         self.telemetry.count("jobs_created", len(jobs) - len(clashes))
         return {position: _met(clash) for position, clash in clashes.items()} if clashes else {}
+
+    def _unsendable(self, jobs: Sequence[NewJob]) -> dict[int, errors.OncueError]:
+        """By position: the jobs that the sinks of their queues would never take."""
+        known = {name: self._sink_bounds(name) for name in {job.queue for job in jobs}}
+        bounds = {name: found for name, found in known.items() if found is not None}
+        if not bounds:
+            return {}
+        asked = ((at, bounds.get(job.queue), job.payload) for at, job in enumerate(jobs))
+        problems = ((at, one.problem(payload)) for at, one, payload in asked if one is not None)
+        return {at: problem for at, problem in problems if problem is not None}
 
     def job(self, job_id: str) -> Job:
         found = self.store.get(possible_id(job_id))
@@ -290,6 +304,8 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         due_at = None if set(due.values()) == {None} else intake.due(due, now)
         if priority is not None:
             intake.check_priority(priority)
+        if payload is not None:
+            self._check_sendable(self.job(job_id).queue, payload)
         change = JobChange(ChangeVerb.AMEND, due_at=due_at, priority=priority, payload=payload)
         return self._apply("reschedule", job_id, [change], now)
 
@@ -318,7 +334,7 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         return job
 
 
-def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.Conflict | None]:
+def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.OncueError | None]:
     """Store jobs that are ready, of callers who have nothing to do with each other. For each: the
     job that was there, why it is refused, or None: it is new."""
     met = cue._insert(jobs)

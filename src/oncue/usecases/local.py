@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the command line imports use cases to describe itself, and 
     from oncue.engine.reporter import Reporter
     from oncue.ports.clock import Clock
     from oncue.ports.store import Store
+    from oncue.sinks.sqs_bounds import SqsBounds
     from oncue.telemetry.counters import Telemetry
 
 N = TypeVar("N", "Rule", "Schedule")
@@ -27,6 +28,22 @@ class Local:
     telemetry: Telemetry
     engine: Engine
     reporter: Reporter
+
+    def _sink_bounds(self, queue: str) -> SqsBounds | None:
+        """What the sink of a queue takes; None: everything."""
+        sink = self.policies(queue).sink
+        if sink is None:
+            return None
+        from oncue.sinks import bounds_of
+
+        return bounds_of(sink)
+
+    def _check_sendable(self, queue: str, payload: bytes) -> None:
+        """Refuse a payload that the sink of the queue would never take."""
+        bounds = self._sink_bounds(queue)
+        problem = None if bounds is None else bounds.problem(payload)
+        if problem is not None:
+            raise problem
 
 
 def by_name(listing: Callable[[str | None, int], Sequence[N]]) -> Iterator[N]:

@@ -115,6 +115,7 @@ class LocalRules(Local, RuleVerbs):
         self.engine.pruner.bounds = bounds
 
     def _put_rule(self, rule: Rule) -> Rule:
+        self._check_sendable(rule.queue, rule.payload_json)
         return self.store.put_rule(rule, self.clock.now())
 
     def rule(self, name: str) -> Rule:
@@ -159,7 +160,7 @@ def rule_of(store: RuleStore, name: str) -> Rule | None:
 def put(cue: LocalRules, rule: Rule) -> tuple[Rule, bool]:
     """Create or change a rule, as `put_rule` does; also whether it is new."""
     is_new = rule_of(cue.store, rule.name) is None
-    return cue.store.put_rule(rule, cue.clock.now()), is_new
+    return cue._put_rule(rule), is_new
 
 
 def new_rule(

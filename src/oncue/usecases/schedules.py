@@ -17,7 +17,6 @@ from oncue.core.queue import check_name
 from oncue.core.recurrence import Outcome, anchor, begun
 from oncue.core.runs import Difference, Run, coming, difference
 from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
-from oncue.engine.recurrer import Recurrer
 from oncue.usecases import intake
 from oncue.usecases.local import Local, by_name
 
@@ -120,7 +119,7 @@ class LocalSchedules(Local, ScheduleVerbs):
     """The schedules of a store."""
 
     def put_schedule(self, name: str, **fields: Unpack[ScheduleFields]) -> Schedule:
-        return put(self.engine.recurrer, name, fields)[0]
+        return put(self, name, fields)[0]
 
     def schedule_named(self, name: str) -> Schedule:
         found = self.store.schedule(possible_schedule(name))
@@ -162,9 +161,10 @@ class LocalSchedules(Local, ScheduleVerbs):
         return self.engine.recurrer.change(possible_schedule(name), choose)
 
 
-def put(recurrer: Recurrer, name: str, fields: Mapping[str, Any]) -> tuple[Schedule, bool]:
+def put(cue: Local, name: str, fields: Mapping[str, Any]) -> tuple[Schedule, bool]:
     """Create or replace a schedule, as `put_schedule` does; also whether it is new."""
     wanted = new_schedule(name, fields)
+    cue._check_sendable(wanted.queue, wanted.payload_json)
     replaced: Schedule | None = None
 
     def choose(seen: Schedule | None) -> Schedule:
@@ -174,7 +174,7 @@ def put(recurrer: Recurrer, name: str, fields: Mapping[str, Any]) -> tuple[Sched
             return wanted
         return replace(wanted, paused=seen.paused)
 
-    return recurrer.change(wanted.name, choose), replaced is None
+    return cue.engine.recurrer.change(wanted.name, choose), replaced is None
 
 
 def new_schedule(name: Any, fields: Mapping[str, Any]) -> Schedule:

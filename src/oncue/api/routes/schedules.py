@@ -72,8 +72,7 @@ async def put_schedule(service: Service, request: Request) -> HttpAnswer:
     name = request.subject
     fields = _fields(await request.decoded(ScheduleSettings))
     # Not together with other writes: creating the jobs that are due may take several commits.
-    recurrer = service.cue.engine.recurrer
-    stored, is_new = await service.acue.call(schedules.put, recurrer, name, fields)
+    stored, is_new = await service.acue.call(schedules.put, service.cue, name, fields)
     place = {"location": f"/schedules/{name}"} if is_new else {}
     return json_answer(wire.Schedule.of(stored), 201 if is_new else 200, **place)
 

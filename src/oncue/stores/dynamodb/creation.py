@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from oncue.boto import code_of
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.schema import SCHEMA, mode_of
 from oncue.stores.dynamodb.table import Table
-from oncue.stores.dynamodb.trouble import code_of
 from oncue.stores.dynamodb.writes import ABSENT
 from oncue.stores.migration import MigrationStep
 

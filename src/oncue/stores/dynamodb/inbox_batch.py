@@ -87,11 +87,12 @@ class FoundBatch:
     def renew(self, now: Moment) -> bool:
         return self._parts.renew(self._part, self._fence, now)
 
-    def settle(self, refusals: Mapping[int, Refusal] | None, now: Moment) -> bool:
-        if refusals is not None:
-            taken = [one for at, one in enumerate(self._jobs) if at not in refusals]
+    def settle(self, untaken: Mapping[int, Refusal | None] | None, now: Moment) -> bool:
+        if untaken is not None:
+            taken = [one for at, one in enumerate(self._jobs) if at not in untaken]
             self._store.table.write_each([Remove(one.key, one.is_same) for one in taken])
-            self._store.adopt([self._refused(at, why, now) for at, why in refusals.items()], now)
+            refused = [self._refused(at, why, now) for at, why in untaken.items() if why]
+            self._store.adopt(refused, now)
         self.forget()
         return True
 

@@ -192,7 +192,7 @@ class DynamoRanges(DynamoEndings):
         sent.update((job.id, job) for job in sendable)
         jobs = [job.record for job in sendable]
         deliveries = [
-            Delivery(one.id, one.due_at, one.payload, one.attempt + 1, None, known.name)
+            Delivery(one.id, one.due_at, one.payload, one.attempt + 1, None, one.queue, one.owner)
             for one in jobs
         ]
         return RangeClaim(known.name, lease.shard, then.fence, deliveries, now)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oncue.stores.dynamodb.trouble import answer_of, reasons
+from oncue.boto import answer_of
+from oncue.stores.dynamodb.trouble import reasons
 from oncue.stores.dynamodb.wire import from_wire
 from oncue.stores.dynamodb.writes import Item
 

@@ -13,14 +13,10 @@ from botocore.exceptions import (
     BotoCoreError,
     ConnectionClosedError,
     ConnectionError,
-    CredentialRetrievalError,
     HTTPClientError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    SSOError,
-    TokenRetrievalError,
 )
 
+from oncue.boto import NOT_ACCEPTED, answer_of, code_of, lacks_credentials, unreached
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
 
 _PASSING = frozenset(
@@ -40,33 +36,6 @@ _PASSING = frozenset(
 _CONFLICTS = frozenset({"TransactionConflict", "TransactionConflictException"})
 THROTTLES = frozenset(code for code in _PASSING if "hrott" in code or "Exceeded" in code)
 _DENIED = "AccessDeniedException"
-_NOT_ACCEPTED = frozenset(
-    {
-        "UnrecognizedClientException",
-        "InvalidSignatureException",
-        "ExpiredTokenException",
-        "MissingAuthenticationTokenException",
-    }
-)
-_WITHOUT_CREDENTIALS = (
-    NoCredentialsError,
-    PartialCredentialsError,
-    CredentialRetrievalError,
-    SSOError,
-    TokenRetrievalError,
-)
-
-
-def code_of(problem: Any) -> str:
-    """The code of an error, of a request or of one statement of a batch."""
-    if isinstance(problem, Mapping):
-        return str(problem.get("Code", ""))
-    return str(answer_of(problem).get("Error", {}).get("Code", ""))
-
-
-def answer_of(problem: Any) -> Mapping[str, Any]:
-    """What the service answered; nothing, if no answer came."""
-    return getattr(problem, "response", None) or {}
 
 
 def reasons(response: Mapping[str, Any]) -> Iterator[tuple[int, str, Mapping[str, Any] | None]]:
@@ -116,13 +85,13 @@ def explain(table: str, problem: Any) -> StoreError:
             f"DynamoDB table {table} does not exist, or not in this region. Name another one, or "
             f"create it: oncue migrate --store 'dynamodb://{table}?region=…'"
         )
-    if isinstance(problem, _WITHOUT_CREDENTIALS):
+    if lacks_credentials(problem):
         return StoreUnusable(
             f"DynamoDB table {table}: boto3 found no usable credentials "
             f"({type(problem).__name__}). Give some in one of its ways: environment, profile or "
             "role. An emulator takes any: AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
         )
-    if code in _NOT_ACCEPTED:
+    if code in NOT_ACCEPTED:
         return StoreUnusable(
             f"DynamoDB table {table}: the credentials were not accepted ({code}). They are wrong "
             "or expired, or the clock of this machine is wrong; 'aws sts get-caller-identity' "
@@ -134,7 +103,7 @@ def explain(table: str, problem: Any) -> StoreError:
             "docs/dynamodb.md has the policy that the credentials need."
         )
     if passes(problem):
-        return StoreUnavailable(f"DynamoDB table {table}: {code or _unreached(problem)}")
+        return StoreUnavailable(f"DynamoDB table {table}: {code or unreached(problem, 'store')}")
     if isinstance(problem, BotoCoreError):
         return StoreUnusable(f"DynamoDB table {table}: {type(problem).__name__}")
     todo = ""
@@ -157,14 +126,3 @@ def _refused_action(problem: Any) -> str:
     told = str(getattr(problem, "response", {}).get("Error", {}).get("Message", ""))
     found = re.search(r"dynamodb:[A-Za-z]+", told)
     return f" for {found[0]}" if found else ""
-
-
-def _unreached(problem: Any) -> str:
-    """A connection that failed: where to, and what to look at."""
-    url, kind = getattr(problem, "kwargs", {}).get("endpoint_url"), type(problem).__name__
-    if not url:
-        return kind
-    return (
-        f"no answer from {url} ({kind}). Check the region and the endpoint in the URL of the "
-        "store, and the network."
-    )

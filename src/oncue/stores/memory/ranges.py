@@ -56,7 +56,10 @@ class MemoryRanges(MemoryEndings):
             held.in_flight += len(records)
             for record in list(self._newly_covered(place, held)):
                 self._refile(record)
-            jobs = [Delivery(r.id, r.due_at, r.payload, r.attempt + 1, None, name) for r in records]
+            jobs = [
+                Delivery(one.id, one.due_at, one.payload, one.attempt + 1, None, name, one.owner)
+                for one in records
+            ]
             return RangeClaim(name, place[1], self._fences[place], jobs, now)
 
     def _busy(

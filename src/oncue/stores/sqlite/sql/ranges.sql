@@ -18,13 +18,13 @@ SELECT
           AND not_before IS NOT NULL AND not_before <= :now);
 
 -- name: due
-SELECT id, due_at, payload, attempt + 1, NULL, queue FROM jobs
+SELECT id, due_at, payload, attempt + 1, NULL, queue, owner FROM jobs
 WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :until
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit;
 
 -- name: due_not_in_flight
-SELECT id, due_at, payload, attempt + 1, NULL, queue FROM jobs
+SELECT id, due_at, payload, attempt + 1, NULL, queue, owner FROM jobs
 WHERE state = 'scheduled' AND queue = :queue AND line = :line AND due_at <= :until
   AND (expires_at IS NULL OR expires_at > :now) AND id NOT IN carray(:ids)
 ORDER BY due_at, id LIMIT :limit;

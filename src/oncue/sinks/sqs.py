@@ -1,0 +1,201 @@
+"""A sink that sends jobs to an SQS queue, standard or FIFO.
+
+Ten messages make a call, and up to 64 calls are under way at a time. Of a FIFO queue, the calls
+with messages of the same group are made one after the other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from zlib import crc32
+
+from oncue.boto import code_of
+from oncue.core.job import Delivery
+from oncue.forking import now_and_after_fork
+from oncue.ports.clock import Clock
+from oncue.ports.sink import Refusal, SinkTraits
+from oncue.sinks import sqs_trouble
+from oncue.sinks.sqs_address import CALLS_AT_ONCE, SqsAddress
+from oncue.sinks.sqs_message import (
+    CALL_ENTRIES,
+    LARGEST_BYTES,
+    LONGEST_DELAY_SECONDS,
+    Entry,
+    entry,
+    group,
+    size_of,
+)
+
+ROUNDS = 3  # in which single messages that SQS did not take are sent again
+PAUSE_SECONDS = 0.1  # before each of these rounds but the first, times its number
+
+Call = Sequence[int]
+"""The positions of the jobs that are sent together."""
+
+
+class SqsSink:
+    def __init__(self, address: SqsAddress, clock: Clock, client: Any = None) -> None:
+        """`client`: of boto3; by default one is made for the address."""
+        self._address = address
+        self._clock = clock
+        self._client = client
+        self._given = client is not None
+        self.traits = SinkTraits(
+            ahead_seconds=0.0 if address.is_fifo else float(LONGEST_DELAY_SECONDS),
+            in_order=address.is_fifo,
+        )
+        now_and_after_fork(self, SqsSink._renew)
+
+    def _renew(self) -> None:
+        """A client and threads of this process alone."""
+        self._url = self._address.url
+        self._lock = threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        if not self._given:
+            self._client = None
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        client = self._connected()
+        sending = _Sending(self._address, client, self._queue_url(client), batch, self._clock)
+        if self._address.is_fifo:
+            lanes = [list(_calls(batch, lane)) for lane in _lanes(batch)]
+        else:
+            lanes = [[call] for call in _calls(batch, range(len(batch)))]
+        if len(lanes) == 1:
+            sending.send_lane(lanes[0])
+        else:
+            list(self._pool().map(sending.send_lane, lanes))
+        return sending.answer()
+
+    def close(self) -> None:
+        with self._lock:
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """All batches of the queue share it."""
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "oncue-sqs")
+            return self._threads
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = self._address.connect()
+            return self._client
+
+    def _queue_url(self, client: Any) -> str:
+        if self._url is None:
+            try:
+                answer = client.get_queue_url(QueueName=self._address.queue)
+            except Exception as error:
+                raise sqs_trouble.explain(self._address.queue, error) from None
+            self._url = answer["QueueUrl"]
+        return self._url
+
+
+def _calls(batch: Sequence[Delivery], positions: Iterable[int]) -> Iterator[Call]:
+    """Ten jobs each, fewer if they are large."""
+    call: list[int] = []
+    room = LARGEST_BYTES
+    for at in positions:
+        size = size_of(batch[at])
+        if call and (len(call) == CALL_ENTRIES or size > room):
+            yield call
+            call, room = [], LARGEST_BYTES
+        call.append(at)
+        room -= size
+    if call:
+        yield call
+
+
+def _lanes(batch: Sequence[Delivery]) -> Iterable[list[int]]:
+    """The jobs of each group together, in order; several groups may share a lane."""
+    lanes: dict[int, list[int]] = {}
+    for at, job in enumerate(batch):
+        lanes.setdefault(crc32(group(job).encode()) % CALLS_AT_ONCE, []).append(at)
+    return lanes.values()
+
+
+class _Sending:
+    """One batch on its way. Once a call meets trouble that is not about its messages, no further
+    call is begun."""
+
+    def __init__(
+        self,
+        address: SqsAddress,
+        client: Any,
+        url: str,
+        batch: Sequence[Delivery],
+        clock: Clock,
+    ) -> None:
+        self._address = address
+        self._client = client
+        self._url = url
+        self._batch = batch
+        self._clock = clock
+        self._untaken: dict[int, Refusal | None] = {}
+        self._trouble: Exception | None = None
+
+    def answer(self) -> Mapping[int, Refusal]:
+        refused = {at: why for at, why in self._untaken.items() if why is not None}
+        if self._trouble is None:
+            return refused
+        down = sqs_trouble.explain(self._address.queue, self._trouble)
+        if len(self._untaken) < len(self._batch):
+            down.untaken = self._untaken
+        raise down
+
+    def send_lane(self, calls: Sequence[Call]) -> None:
+        for call in calls:
+            if self._trouble is None:
+                self._send(call)
+            else:
+                self._untaken.update(dict.fromkeys(call))
+
+    def _send(self, call: Call) -> None:
+        now, fifo = self._clock.now(), self._address.is_fifo
+        left = {at: entry(self._batch[at], at, now, fifo=fifo) for at in call}
+        why = ""
+        for number in range(ROUNDS):
+            threading.Event().wait(PAUSE_SECONDS * number)
+            try:
+                answer = self._client.send_message_batch(
+                    QueueUrl=self._url, Entries=list(left.values())
+                )
+            except Exception as error:
+                self._failed(error, left)
+                return
+            failures = answer.get("Failed", ())
+            left = self._not_taken(failures, left)
+            if not left:
+                return
+            why = code_of(failures[0])
+        self._untaken.update(dict.fromkeys(left, Refusal(f"SQS: {why}", permanent=False)))
+
+    def _not_taken(self, failures: Sequence[Any], sent: Mapping[int, Entry]) -> dict[int, Entry]:
+        """The messages that may be taken if they are sent again."""
+        again: dict[int, Entry] = {}
+        for failure in failures:
+            at = int(failure["Id"])
+            if sqs_trouble.is_for_good(failure):
+                self._untaken[at] = Refusal(f"SQS: {code_of(failure)}", permanent=True)
+            else:
+                again[at] = sent[at]
+        return again
+
+    def _failed(self, error: Exception, left: Mapping[int, Entry]) -> None:
+        """A whole call was refused, or was not answered."""
+        if not sqs_trouble.is_of_messages(error):
+            self._trouble = self._trouble or error
+            self._untaken.update(dict.fromkeys(left))
+        elif len(left) > 1:  # so that one message does not keep the others from being taken
+            self.send_lane([[at] for at in left])
+        else:
+            refusal = Refusal(f"SQS: {code_of(error)}", permanent=True)
+            self._untaken.update(dict.fromkeys(left, refusal))

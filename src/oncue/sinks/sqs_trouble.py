@@ -1,0 +1,63 @@
+"""What SQS answers instead of taking messages: which of it is about the messages, and how it is
+told. No text of a request is repeated: it holds payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oncue.boto import NOT_ACCEPTED, answer_of, code_of, lacks_credentials, unreached
+from oncue.core.errors import SinkDown
+
+_OF_MESSAGES = (
+    "BatchRequestTooLong",
+    "InvalidMessageContents",
+    "InvalidParameterValue",
+    "InvalidAttributeValue",
+    "MessageTooLong",
+)
+_MISSING = ("NonExistentQueue", "QueueDoesNotExist")
+_PASSING = ("Throttl", "Kms", "KMS", "Access", "Unavailable", "Internal", "Timeout", *_MISSING)
+"""What a message is refused for although there is nothing wrong with it."""
+
+
+def is_of_messages(problem: Exception) -> bool:
+    """Whether a call was refused for what is in it."""
+    return _names(code_of(problem), _OF_MESSAGES)
+
+
+def is_for_good(failure: Mapping[str, Any]) -> bool:
+    """Whether a single message of a call can never be taken."""
+    return bool(failure.get("SenderFault")) and not _names(code_of(failure), _PASSING)
+
+
+def explain(queue: str, problem: Exception) -> SinkDown:
+    """The trouble of the sink, with what to do about it."""
+    code = code_of(problem)
+    if _names(code, _MISSING):
+        return SinkDown(
+            f"SQS queue {queue} does not exist, or not in this region and account. Create it, or "
+            "give the queue another sink."
+        )
+    if lacks_credentials(problem):
+        return SinkDown(
+            f"SQS queue {queue}: boto3 found no usable credentials ({type(problem).__name__}). "
+            "Give some in one of its ways: environment, profile or role. An emulator takes any: "
+            "AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
+        )
+    if code in NOT_ACCEPTED:
+        return SinkDown(
+            f"SQS queue {queue}: the credentials were not accepted ({code}). They are wrong or "
+            "expired, or the clock of this machine is wrong."
+        )
+    if _names(code, ("AccessDenied",)):
+        return SinkDown(
+            f"SQS queue {queue}: access was refused ({code}). The credentials need sqs:SendMessage "
+            "and sqs:GetQueueUrl; docs/aws.md has the policy."
+        )
+    status = answer_of(problem).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return SinkDown(f"SQS queue {queue}: {code or status or unreached(problem, 'sink')}")
+
+
+def _names(code: str, parts: tuple[str, ...]) -> bool:
+    return any(part in code for part in parts)

@@ -62,7 +62,7 @@ def test_another_payload(cue: Scheduler) -> None:
 def test_the_payload_of_a_schedule_and_of_a_rule(cue: Scheduler) -> None:
     with pytest.raises(InvalidInput, match="U\\+FFFF"):
         cue.put_schedule("daily", cron="0 0 * * *", queue="mail", payload=BAD)
-    needs = {"type": "FILE", "resourceId": "b", "lifeDuration": "P1D"}
+    needs = {"type": "FILE", "resourceId": "b", "lifeDuration": 60}
     with pytest.raises(InvalidInput, match="U\\+FFFF"):
         cue.put_rule("late", [needs], queue="mail", payload=BAD)
     assert not [*cue.schedules(), *cue.rules()]

@@ -6,14 +6,23 @@ The first invocation opens the store of `ONCUE_STORE`; those after it find it op
 from __future__ import annotations
 
 import os
+import re
 import threading
+from dataclasses import replace
 from typing import Any, Protocol
 
+from oncue import sinks
 from oncue.core.errors import InvalidInput
+from oncue.core.queue import default_queue
+from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
+from oncue.usecases.queues import put_queue
+
+SINK = "ONCUE_SINK_"
 
 _opening = threading.Lock()
 _open: dict[str, Scheduler] = {}
+_sinks: dict[str, Sink] = {}
 
 
 class Context(Protocol):
@@ -43,12 +52,42 @@ def scheduler() -> Scheduler:
     with _opening:
         found = _open.get(url)
         if found is None:
-            found = _open[url] = Scheduler(url)
+            found = Scheduler(url)
+            _give_sinks(found)
+            _open[url] = found
         return found
+
+
+def open_sink(url: str) -> Sink:
+    """The sink of a URL, the same each time: its connections outlive an invocation."""
+    with _opening:
+        found = _sinks.get(url)
+        if found is None:
+            found = _sinks[url] = sinks.open_sink(url, next(iter(_open.values())).clock)
+        return found
+
+
+def _give_sinks(cue: Scheduler) -> None:
+    """Give queues the sinks that the deployment names: `ONCUE_SINK_SEND_MAIL` is the sink of the
+    queue `send-mail`, `send_mail` or `send.mail`, whichever is there, else of `send_mail`."""
+    known = {_as_variable(queue.name): queue for queue in cue.queues()}
+    for variable, url in os.environ.items():
+        if variable.startswith(SINK) and url:
+            name = variable.removeprefix(SINK)
+            queue = known.get(name) or default_queue(name.lower())
+            if queue.sink != url:
+                put_queue(cue.store, replace(queue, sink=url))
+                cue.policies.forget()
+
+
+def _as_variable(queue: str) -> str:
+    return re.sub("[^A-Z0-9]", "_", queue.upper())
 
 
 def close() -> None:
     """Give everything back. Lambda never does; tests and local invocations do."""
     with _opening:
+        while _sinks:
+            _sinks.popitem()[1].close()
         while _open:
             _open.popitem()[1].close()

@@ -56,12 +56,18 @@ for one from before the clock was set back."""
 
 
 def missed_since(
-    last: Look | None, recorded: Look | None, look: Look, *, away: bool = False
+    last: Look | None,
+    recorded: Look | None,
+    look: Look,
+    *,
+    away: bool = False,
+    gap_ms: int = LONGEST_GAP_MS,
 ) -> Missed | None:
     """What the claims missed between the last look and this one; None: nothing is to be moved.
 
     `last` is this reclaimer's last look and `recorded` that of the store; the later of them
-    counts. `away`: the store did not answer since then, so no heartbeat was heard. A reclaimer's
+    counts. `away`: the store did not answer since then, so no heartbeat was heard. `gap_ms`: two
+    looks of engines that run are no further apart. A reclaimer's
     first look always answers with a `Missed`, so that leases from before a clock was set back are
     found: see `moved_lease`. A look from before the last one tells nothing: it was judged already.
     """
@@ -70,12 +76,12 @@ def missed_since(
         return Missed()
     wall_ms = look.wall - before.wall
     if before.origin != look.origin:  # the machine was started again: only the wall clock is left
-        return Missed(wall_ms if wall_ms > LONGEST_GAP_MS else 0)
+        return Missed(wall_ms if wall_ms > gap_ms else 0)
     if before.is_later_than(look):
         return None
     elapsed_ms = look.monotonic_ms - before.monotonic_ms
     jump_ms = wall_ms - elapsed_ms
-    longest_gap_ms = LONGEST_GAP_MS if last is None else 0
+    longest_gap_ms = gap_ms if last is None else 0
     unheard = (last is None or away) and elapsed_ms > longest_gap_ms
     forward_ms = jump_ms if jump_ms > JUMP_MS else 0
     if last is not None and abs(jump_ms) <= JUMP_MS and not unheard:

@@ -70,7 +70,7 @@ class Revision(NamedTuple):
     left_out: Sequence[Outcome]
 
 
-def plan(schedule: Schedule, now: Moment, fits: int = FITS) -> Plan:
+def plan(schedule: Schedule, now: Moment, fits: int = FITS, ahead_ms: int = AHEAD_MS) -> Plan:
     """What becomes of the occurrences that are due, and of those to be made ahead of time: a page
     of them. `fits` is how many jobs the store makes at once. If more are to be made, it wakes at
     once."""
@@ -84,7 +84,7 @@ def plan(schedule: Schedule, now: Moment, fits: int = FITS) -> Plan:
             return Plan((), (), upcoming, now + hold_ms)
         made, left_out, upcoming = _overdue(schedule, when, upcoming, now, fits)
     if schedule.is_ahead_of_time:
-        ahead, upcoming = _walk(when, upcoming, now + AHEAD_MS, fits - len(made))
+        ahead, upcoming = _walk(when, upcoming, now + ahead_ms, fits - len(made))
         made += ahead
     return Plan(made, left_out, upcoming, wake_for(schedule, upcoming))
 

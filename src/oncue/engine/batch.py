@@ -85,9 +85,12 @@ class RangeHolder:
         self._unsure: set[tuple[int, int]] = set()
         """Those that may have been let go: the answer got lost."""
 
-    def claim(self, queue: Queue, limit: int, now: Moment) -> RangeBatch:
-        """The next jobs that are due and not in flight. None while it is not known whether a shard
-        was let go: a claim would raise its fence, and what let it go could not be repeated."""
+    def claim(
+        self, queue: Queue, limit: int, now: Moment, due_until: Moment | None = None
+    ) -> RangeBatch:
+        """The next jobs that are due (by default now) and not in flight. None while it is not known
+        whether a shard was let go: a claim would raise its fence, and what let it go could not be
+        repeated."""
         with self._turn:
             self._counted = queue.concurrency is not None
             with self._lock:
@@ -101,6 +104,7 @@ class RangeHolder:
                     now,
                     lease_seconds=queue.lease_seconds,
                     in_flight=in_flight,
+                    due_until=due_until,
                 )
             if claim.jobs:
                 with self._lock:

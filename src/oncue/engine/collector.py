@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from oncue.core.errors import StoreUnavailable
+from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.node import Node
@@ -23,8 +24,11 @@ class Collector:
         dispatcher_of: Callable[[str], Dispatcher | None],
         name: str,
         check_clock: Callable[[], None] = lambda: None,
+        ahead_seconds: float = 0.0,
     ) -> None:
-        """`name` must be of this collector alone: parts of the inbox are held under it."""
+        """`name` must be of this collector alone: parts of the inbox are held under it.
+        `ahead_seconds`: as of a dispatcher."""
+        self._ahead_ms = round(ahead_seconds * 1000)
         self._clock, self._policies = node.clock, node.policies
         self._inbox = inbox
         self._dispatcher_of = dispatcher_of
@@ -34,7 +38,12 @@ class Collector:
     def step(self) -> float:
         """Deal with what is due; rest as long as the inbox says."""
         self._check_clock()
-        return self._inbox.step(self._name, self._clock.now(), self._accept)
+        now = self._clock.now()
+        return self._inbox.step(self._name, now, self._accept, now + self._ahead_ms)
+
+    def find_late(self, around: Moment) -> int:
+        """Deal with what was put late into the buckets of this moment and before it. How many."""
+        return self._inbox.find_late(around, self._clock.now())
 
     def leave(self) -> None:
         """Let others go on at once. To be called when no step is made any more."""
@@ -46,7 +55,11 @@ class Collector:
         if not _is_direct(queue):
             return None
         dispatcher = self._dispatcher_of(queue.name)
-        return dispatcher is not None and dispatcher.carry(batch)
+        if dispatcher is None:
+            return False
+        latest = self._clock.now() + dispatcher.ahead_ms
+        is_early = any(job.due_at > latest for job in batch.deliveries)
+        return not is_early and dispatcher.carry(batch)
 
 
 def _is_direct(queue: Queue) -> bool:

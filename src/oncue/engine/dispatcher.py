@@ -30,7 +30,7 @@ from oncue.engine.flights import Flights
 from oncue.engine.keeper import Keeper, Kept
 from oncue.engine.node import Node
 from oncue.ports.inbox import InboxBatch
-from oncue.ports.sink import Sink
+from oncue.ports.sink import Sink, traits_of
 
 RANGE_LIMIT = 5000
 CLAIM_LIMIT = 1000
@@ -62,10 +62,12 @@ class Dispatcher:
         keeper: Keeper,
         check_clock: Callable[[], None] = lambda: None,
         at_once: int = 1,
+        ahead_seconds: float = 0.0,
     ) -> None:
         """`check_clock` is called before each claim: see `Reclaimer.check_clock`. `at_once`: how
         many batches may be under way at the same time, where the sink or the store makes us
-        wait."""
+        wait. `ahead_seconds`: jobs that are due within this time are given to the sink as well, as
+        far as it takes them before they are due."""
         self._store, self._clock, _, self._telemetry = node
         self._queue_of = queue_of
         self._sink = sink
@@ -77,8 +79,11 @@ class Dispatcher:
         self._claiming = Claiming(node.store)
         self._holder = RangeHolder(node.store, name)
         self._unsettled: list[_Delivered] = []
-        self._at_once = at_once
-        self._flights = Flights(at_once)
+        traits = traits_of(sink)
+        self._at_once = 1 if traits.in_order else at_once
+        self.ahead_ms = round(1000 * min(ahead_seconds, traits.ahead_seconds))
+        """How long before it is due a job may be delivered."""
+        self._flights = Flights(self._at_once)
         self._remote = node.store.traits.is_remote
         self._poll_seconds = node.store.traits.poll_seconds
         self._waits = self._remote
@@ -140,6 +145,16 @@ class Dispatcher:
         return ended
 
     @property
+    def is_flying(self) -> bool:
+        """Whether a batch is under way in another thread."""
+        return self._flights.any
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long its sink is left in peace, being in trouble."""
+        return self._circuit.pause_seconds()
+
+    @property
     def settled(self) -> bool:
         """Whether the store knows what became of every batch; if not, `finish` tries again."""
         return not self._unsettled
@@ -156,7 +171,8 @@ class Dispatcher:
 
     def _claim(self, queue: Queue, now: Moment) -> RangeBatch | ClaimBatch:
         if queue.completes_on == "delivery":
-            return self._holder.claim(queue, min(self._limit, RANGE_LIMIT), now)
+            limit = min(self._limit, RANGE_LIMIT)
+            return self._holder.claim(queue, limit, now, now + self.ahead_ms)
         limit = min(self._limit, CLAIM_LIMIT)
         return ClaimBatch(self._store, queue, self._name, limit, now, self._claiming)
 

@@ -27,10 +27,12 @@ from oncue.engine.node import Node
 from oncue.engine.pruner import Pruner
 from oncue.engine.reclaimer import Reclaimer
 from oncue.engine.recurrer import Recurrer
+from oncue.engine.tick import Tick
 from oncue.ports.inbox import Inbox
 from oncue.ports.sink import Sink
 
 SUPERVISE_SECONDS = 2.0
+TICKS_AHEAD = 2  # a tick looks so far ahead, so that the next one may be late or missing
 BATCHES_AT_ONCE = 4  # of one queue, to a slow sink
 
 logger = logging.getLogger("oncue.engine")
@@ -50,16 +52,24 @@ class Engine:
     """Runs in threads between `start` and `stop`; or by hand, one `step_all` at a time."""
 
     def __init__(
-        self, node: Node, open_sink: Callable[[str], Sink], name: str | None = None
+        self,
+        node: Node,
+        open_sink: Callable[[str], Sink],
+        name: str | None = None,
+        tick_seconds: float | None = None,
     ) -> None:
+        """`tick_seconds`: it is made for one `tick`, and these are so far apart."""
+        self._ahead_seconds = 0.0 if tick_seconds is None else TICKS_AHEAD * tick_seconds
+        self._at_once = 1 if tick_seconds is None else BATCHES_AT_ONCE
         self.name = legible(name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}")
         self.node = node
         self._store, clock, self._policies, self._telemetry = node
         self._clock = clock
         self.keeper = Keeper(clock)
-        self.reclaimer = Reclaimer(node)
+        self.reclaimer = Reclaimer(node, tick_seconds)
         self.pruner = Pruner(node)
-        self.recurrer = Recurrer(node, self._publish_occurrences)
+        early_ms = round(self._ahead_seconds * 1000)
+        self.recurrer = Recurrer(node, self._publish_occurrences, early_ms)
         self._open_sink = open_sink
         self._collector: Collector | None = None
         self._routes: dict[str, SinkRoute] = {}  # replaced, never changed: listeners read it
@@ -83,7 +93,8 @@ class Engine:
         if inbox is None:
             return []
         self._collector = Collector(
-            self.node, inbox, self._dispatcher_of, self.name, self.reclaimer.check_clock
+            *(self.node, inbox, self._dispatcher_of, self.name, self.reclaimer.check_clock),
+            self._ahead_seconds,
         )
         return [Loop("oncue-collector", self._collector.step, self._clock)]
 
@@ -93,6 +104,7 @@ class Engine:
 
     def start(self) -> None:
         self._started = True
+        self._at_once = BATCHES_AT_ONCE
         self._unwatch = self._store.watch(self._woken, lambda: self._routes)
         self._start([*self._loops(), self._supervisor])
 
@@ -134,6 +146,32 @@ class Engine:
         rests = [loop.step() for loop in (self._supervisor, *self._upkeep)]
         rests += [route.loop.step() for route in self._routes.values()]
         return min(rest for rest in rests if rest is not None)
+
+    def tick(
+        self,
+        is_over: Callable[[], bool],
+        *,
+        around: Moment | None = None,
+        only: str | None = None,
+    ) -> None:
+        """Do everything that is due by the next tick, and end; for a process that does not live
+        between two ticks. `is_over`: there is no time to begin more. `around`: the moment for which
+        the tick was made. `only`: deliver nothing but this queue. Trouble with one part does not
+        keep the others from their work; the first is raised at the end."""
+        tick = Tick(self._clock, is_over)
+        tick.work_off([self._supervise])
+        routes = [one for name, one in self._routes.items() if only in (None, name)]
+        collector = self._collector if only is None else None
+        if only is None:
+            tick.work_off([self.reclaimer.step, self.recurrer.step, self.pruner.step])
+        if collector is not None and around is not None:
+            tick.work_off([lambda: float(collector.find_late(around) == 0)])
+        self.keeper.loop.start()
+        try:
+            tick.deliver([one.dispatcher for one in routes], collector)
+        finally:
+            self.stop()
+        tick.end()
 
     def publish(self, events: Sequence[Event]) -> Sequence[Published]:
         """Let the rules of the store decide on events. The only caller of the store's `publish`:
@@ -222,8 +260,11 @@ class Engine:
         self._policies.forget()
         queue_of = partial(self._policies, queue.name)
         name, check_clock = f"{self.name}:{secrets.token_hex(2)}", self.reclaimer.check_clock
-        at_once = BATCHES_AT_ONCE if self._started else 1
-        dispatcher = Dispatcher(self.node, queue_of, sink, name, self.keeper, check_clock, at_once)
+        dispatcher = Dispatcher(
+            *(self.node, queue_of, sink, name, self.keeper, check_clock),
+            self._at_once,
+            self._ahead_seconds,
+        )
         self._telemetry.circuit(queue.name, is_open=False)
         loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)
         dispatcher.woken = loop.wake

@@ -19,6 +19,10 @@ class Flights:
     def full(self) -> bool:
         return self._under_way >= self._most
 
+    @property
+    def any(self) -> bool:
+        return self._under_way > 0
+
     def check(self) -> None:
         """Raise what a flight has raised since the last time."""
         trouble, self._trouble = self._trouble, None

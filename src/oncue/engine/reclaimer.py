@@ -6,12 +6,13 @@ It needs no leader: the store applies a verdict only to a claim that is still as
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Sequence
 from functools import partial
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
-from oncue.core.missed import Look, Missed, missed_since
+from oncue.core.missed import LONGEST_GAP_MS, Look, Missed, missed_since
 from oncue.core.moment import Moment
 from oncue.core.retry import after_lapse
 from oncue.engine.node import Node
@@ -22,6 +23,7 @@ PAGE = 500
 LONGEST_REST_SECONDS = 2.0  # bounds the takeover: leases shorter than the rest begin during it
 SHORTEST_REST_SECONDS = 0.05
 WALK_EVERY_MS = 20_000
+TICKS_MISSED = 3  # more in a row are an outage
 
 logger = logging.getLogger("oncue.engine")
 
@@ -32,7 +34,13 @@ class Reclaimer:
     moves them by what was missed (`core/missed.py`). The store keeps the last look, so that several
     reclaimers move them once, and a restarted one knows how long no reclaimer looked."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, tick_seconds: float | None = None) -> None:
+        """`tick_seconds`: it lives for one tick, and these are so far apart. A sandbox that stood
+        still in between tells nothing by its monotonic clock, so only the wall clock is used."""
+        self._origin, self._gap_ms = node.clock.origin, LONGEST_GAP_MS
+        if tick_seconds is not None:
+            origin = f"tick {secrets.token_hex(8)}"
+            self._origin, self._gap_ms = (lambda: origin), round(TICKS_MISSED * tick_seconds * 1000)
         self._node = node
         self._store, self._clock, _, self._telemetry = node
         self._last_look: Look | None = None
@@ -64,7 +72,7 @@ class Reclaimer:
 
     def _look(self) -> Look:
         clock = self._clock
-        return Look(clock.origin(), round(clock.monotonic() * 1000), clock.now())
+        return Look(self._origin(), round(clock.monotonic() * 1000), clock.now())
 
     def _pass(self) -> float:
         look, next_lapse = self._judge_leases()
@@ -102,7 +110,7 @@ class Reclaimer:
         The look by which claims may be judged, and when the next one lapses."""
         look = self._look()
         running, last_look, next_lapse = self._store.leases()
-        missed = missed_since(self._last_look, last_look, look, away=self._away)
+        missed = self._missed_since(last_look, look)
         if missed is None and not (running and look.needs_recording(last_look)):
             return look, next_lapse
         astray = missed is None and self._has_leases_astray(look)
@@ -110,6 +118,9 @@ class Reclaimer:
         if running:
             _warn_of(applied)
         return look, next_lapse if applied is None else self._store.leases().next_lapse
+
+    def _missed_since(self, recorded: Look | None, look: Look) -> Missed | None:
+        return missed_since(self._last_look, recorded, look, away=self._away, gap_ms=self._gap_ms)
 
     def _has_leases_astray(self, look: Look) -> bool:
         """All live claims are read for that, so it is asked now and then."""
@@ -123,7 +134,7 @@ class Reclaimer:
         look = self._look()
         if recorded is not None and recorded.is_later_than(look):
             return None
-        missed = missed_since(self._last_look, recorded, look, away=self._away)
+        missed = self._missed_since(recorded, look)
         return look, Missed() if missed is None and astray else missed
 
     def _reclaim(self, lapses: Sequence[Lapse], now: Moment) -> None:

@@ -48,8 +48,10 @@ class _Trouble(NamedTuple):
 
 
 class Recurrer:
-    def __init__(self, node: Node, publish: Publish | None = None) -> None:
+    def __init__(self, node: Node, publish: Publish | None = None, early_ms: int = 0) -> None:
+        """`early_ms`: how much earlier jobs are made than usual, if steps are far apart."""
         self.publish = publish
+        self._early_ms = early_ms
         self._store, self._clock = node.store, node.clock
         self._telemetry = node.telemetry
         self._fits = node.store.traits.advance_fits
@@ -66,10 +68,13 @@ class Recurrer:
         wake_at = upcoming[0].progress.wake_at if upcoming else None
         if wake_at is None:
             return LONGEST_REST_SECONDS
-        if wake_at > now:
+        if wake_at > now + self._early_ms:
             return min((wake_at - now) / 1000, LONGEST_REST_SECONDS)
-        self.make(self._store.waking(now, PAGE), now)
-        return 0.0
+        due = self._store.waking(now + self._early_ms, PAGE)
+        if self._early_ms:
+            due = [one for one in due if one.is_ahead_of_time or is_awake(one, now)]
+        self.make(due, now)
+        return 0.0 if due else LONGEST_REST_SECONDS
 
     def make(self, due: Sequence[Schedule], now: Moment) -> None:
         """Decide on these schedules, except those on which others have decided meanwhile."""
@@ -103,7 +108,9 @@ class Recurrer:
         return advances
 
     def _decided(self, schedule: Schedule, now: Moment) -> Advance:
-        decided = recurrence.plan(schedule, self._first_tried(schedule, now), self._fits)
+        ahead_ms = recurrence.AHEAD_MS + self._early_ms
+        tried = self._first_tried(schedule, now)
+        decided = recurrence.plan(schedule, tried, self._fits, ahead_ms)
         if schedule.emits is not None and decided.made:
             if self.publish is None:
                 raise Conflict("it emits events, and this process does not publish them.")
@@ -228,6 +235,11 @@ class Recurrer:
             if not recurrence.is_as_made(self._store.get(one.job_id or ""), one)
         }
         return recurrence.revised(seen, wanted, outcomes, now, taken)
+
+
+def is_awake(schedule: Schedule, now: Moment) -> bool:
+    wake_at = schedule.progress.wake_at
+    return wake_at is not None and wake_at <= now
 
 
 def _advance(schedule: Schedule, decided: recurrence.Plan, now: Moment) -> Advance:

@@ -81,9 +81,16 @@ Accept = Callable[[InboxBatch], bool | None]
 
 
 class Inbox(Protocol):
-    def step(self, holder: str, now: Moment, accept: Accept) -> float:
+    def step(
+        self, holder: str, now: Moment, accept: Accept, due_until: Moment | None = None
+    ) -> float:
         """Find what is due in the parts of the inbox that this holder reads, and deal with it. How
-        long to rest, in seconds."""
+        long to rest, in seconds. `due_until` (default: now): what is due by then is offered as
+        well, in batches of its own, and stays if it is not accepted."""
+
+    def find_late(self, around: Moment, now: Moment) -> int:
+        """Make jobs of the items that were put into the bucket of a moment, or into the one before
+        it, after these were found empty. How many there were."""
 
     def leave(self, now: Moment) -> None:
         """Let go of all parts, so that others go on at once."""

@@ -204,7 +204,8 @@ class Telemetry:
             deliveries["refused"] += len(refusals) - failed
             if untried := len(untaken) - len(refusals):
                 deliveries["down"] += untried
-        self.handed_over(queue, [now - job.due_at for job in jobs if job.attempt == 1])
+        # A sink that delays hands over at the due time what it was given before.
+        self.handed_over(queue, [max(now - job.due_at, 0) for job in jobs if job.attempt == 1])
 
     def down(self, queue: str, count: int) -> None:
         """So many jobs could not be delivered: the sink was in trouble."""

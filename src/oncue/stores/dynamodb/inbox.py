@@ -22,11 +22,12 @@ from oncue.core.moment import Moment, render
 from oncue.forking import now_and_after_fork
 from oncue.ports.inbox import Accept, InboxSettings
 from oncue.ports.nodes import NodeStore
+from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.adoption import DynamoAdoption, malformed, waits
 from oncue.stores.dynamodb.buckets import PARTS, Buckets, check_buckets
 from oncue.stores.dynamodb.foreign import Foreign, read
 from oncue.stores.dynamodb.inbox_batch import FoundBatch, InFlight
-from oncue.stores.dynamodb.inbox_lease import InboxLease
+from oncue.stores.dynamodb.inbox_lease import InboxLease, read_inbox_lease
 from oncue.stores.dynamodb.inbox_parts import DAY_MS, HeldPart, Parts
 from oncue.stores.dynamodb.keys import LAST
 from oncue.stores.dynamodb.writes import Item
@@ -50,6 +51,7 @@ class Partition(NamedTuple):
     bucket: Moment
     items: Sequence[Item]
     more: bool
+    """Whether there is more that is due."""
 
 
 @dataclass(slots=True)
@@ -87,7 +89,10 @@ class TableInbox:
         self._store.settings_changed(now)
         return stored
 
-    def step(self, holder: str, now: Moment, accept: Accept) -> float:
+    def step(
+        self, holder: str, now: Moment, accept: Accept, due_until: Moment | None = None
+    ) -> float:
+        until = max(now, due_until or now)
         self._parts.share(holder, now)
         buckets = self._parts.buckets
         if buckets is None:
@@ -95,7 +100,7 @@ class TableInbox:
         haul = Haul()
         parts = self._parts.kept(now)
         for part in parts:
-            self._read_part(part, buckets, now, accept, haul)
+            self._read_part(part, buckets, now, until, accept, haul)
         if haul.dealt:
             return 0.0
         if haul.left or self._in_flight:
@@ -122,6 +127,21 @@ class TableInbox:
             items, more = self._table.page(pk, items[-1]["sk"], *_WHOLE[1:])
             yield from items
 
+    def find_late(self, around: Moment, now: Moment) -> int:
+        buckets = self.settings()
+        if buckets is None:
+            return 0
+        numbers = range(min(PARTS, buckets.shards + 1))
+        leases = self._table.read(keys.inbox_lease(number) for number in numbers)
+        found: list[Foreign] = []
+        for number in numbers:
+            lease = read_inbox_lease(number, leases.get(keys.inbox_lease(number)))
+            named = (buckets.of(around) - buckets.length_ms, buckets.of(around))
+            passed = [bucket for bucket in named if bucket < lease.checkpoint]
+            for one in self._look(number, buckets, passed, now, now):
+                found += map(read, one.items)
+        return self.adopt(found, now)
+
     def replay(self, first: Moment, last: Moment, now: Moment) -> int:
         found, moved = self.items(first, last), 0
         while part := list(islice(found, ITEMS_AT_ONCE)):
@@ -131,15 +151,21 @@ class TableInbox:
     # One part.
 
     def _read_part(
-        self, part: HeldPart, buckets: Buckets, now: Moment, accept: Accept, haul: Haul
+        self,
+        part: HeldPart,
+        buckets: Buckets,
+        now: Moment,
+        until: Moment,
+        accept: Accept,
+        haul: Haul,
     ) -> None:
         lease, recent = part.lease, buckets.of(now - RECENT_MS)
         first = min(lease.checkpoint, recent) if part.looks_back(now) else recent
-        wanted = buckets.between(first, now)[:BUCKETS_AT_ONCE]
-        found = self._look(part.number, buckets, wanted, now)
+        wanted = buckets.between(first, until)[:BUCKETS_AT_ONCE]
+        found = self._look(part.number, buckets, wanted, now, until)
         if first <= lease.checkpoint:
             part.is_behind = buckets.of(now) > wanted[-1] or any(one.more for one in found)
-        self._deal_with(part, found, now, accept, haul)
+        self._deal_with(part, found, now, until, accept, haul)
         if first > lease.checkpoint:
             return
         checkpoint = _passed(lease.checkpoint, found, buckets, now)
@@ -159,7 +185,7 @@ class TableInbox:
                 return lease
             lease = lease._replace(sweep=buckets.of(now - DAY_MS), swept_at=now)
         wanted = buckets.between(lease.sweep, lease.checkpoint - 1)[:BUCKETS_AT_ONCE]
-        found = self._look(part.number, buckets, wanted, now)
+        found = self._look(part.number, buckets, wanted, now, now)
         late = [read(item) for one in found for item in one.items]
         haul.dealt += self.adopt(self._in_flight.without(late), now)
         if late:
@@ -168,22 +194,26 @@ class TableInbox:
         return lease._replace(sweep=0 if following >= lease.checkpoint else following)
 
     def _look(
-        self, part: int, buckets: Buckets, wanted: Sequence[Moment], now: Moment
+        self, part: int, buckets: Buckets, wanted: Sequence[Moment], now: Moment, until: Moment
     ) -> list[Partition]:
         """The first due items of these buckets, up to the first bucket of which not all could be
         read: what is due later is not delivered before it."""
         places = [(bucket, pk) for bucket in wanted for pk in buckets.partitions(bucket, part)]
-        look = partial(self._look_into, buckets, now)
+        look = partial(self._look_into, buckets, now, until)
         found = self._table.each(look, places)
         stuck = min((one.bucket for one in found if one.more), default=None)
         return [one for one in found if stuck is None or one.bucket <= stuck]
 
-    def _look_into(self, buckets: Buckets, now: Moment, place: tuple[Moment, str]) -> Partition:
+    def _look_into(
+        self, buckets: Buckets, now: Moment, until: Moment, place: tuple[Moment, str]
+    ) -> Partition:
         """Of a bucket that has ended everything is read, also what is in the wrong bucket."""
         bucket, pk = place
         has_ended = bucket + buckets.length_ms <= now
-        upto = LAST if has_ended else f"{render(now)}#{LAST}"
+        upto = LAST if has_ended else f"{render(until)}#{LAST}"
         items, more = self._table.page(pk, "", upto, ITEMS_AT_ONCE)
+        if more and not has_ended:
+            more = items[-1]["sk"] <= f"{render(now)}#{LAST}"
         return Partition(bucket, items, more)
 
     # What was found.
@@ -193,22 +223,25 @@ class TableInbox:
         part: HeldPart,
         found: Sequence[Partition],
         now: Moment,
+        until: Moment,
         accept: Accept,
         haul: Haul,
     ) -> None:
         read_ones = self._in_flight.without([read(item) for one in found for item in one.items])
         moved: list[Foreign] = []
-        by_queue: dict[str, list[Foreign]] = {}
+        batches: dict[tuple[str, bool], list[Foreign]] = {}
         for one in sorted(read_ones, key=lambda one: (one.due_at, one.id)):
-            if one.problem is not None or one.due_at > now:
+            if one.problem is not None or one.due_at > until:
                 moved.append(one)
             else:
-                by_queue.setdefault(one.queue, []).append(one)
-        for queue, jobs in by_queue.items():
+                batches.setdefault((one.queue, one.due_at > now), []).append(one)
+        for (queue, is_early), jobs in batches.items():
             batch = FoundBatch(self._store, self._parts, part, self._in_flight, queue, jobs)
             accepted = batch.offer(accept)
             if accepted:
                 haul.dealt += len(jobs)
+            elif is_early:
+                continue
             elif accepted is None or part.is_behind:
                 moved += jobs
             else:

@@ -99,6 +99,8 @@ class _PunctualInbox(TableInbox):
         super().__init__(store, store)
         self._require_agreement = store.require_agreement
 
-    def step(self, holder: str, now: Moment, accept: Accept) -> float:
+    def step(
+        self, holder: str, now: Moment, accept: Accept, due_until: Moment | None = None
+    ) -> float:
         self._require_agreement()
-        return super().step(holder, now, accept)
+        return super().step(holder, now, accept, due_until)

@@ -1,0 +1,78 @@
+"""A tick: everything that is due by the next one, done in one go.
+
+It is for processes that do not live between two ticks, such as a Lambda function that is invoked
+every minute. The loops of the engine are the same; their steps are made here, until nothing is left
+to do or the time is over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from oncue.core.errors import OncueError
+from oncue.engine.alarm import Alarm
+from oncue.engine.dispatcher import Dispatcher
+
+if TYPE_CHECKING:
+    from oncue.engine.collector import Collector
+    from oncue.ports.clock import Clock
+
+logger = logging.getLogger("oncue.engine")
+
+Step = Callable[[], float | None]
+LONGEST_PAUSE_SECONDS = 5.0  # for a sink in trouble; then it is the next tick that tries again
+
+
+class Tick:
+    def __init__(self, clock: Clock, is_over: Callable[[], bool]) -> None:
+        """`is_over`: there is no time to begin more."""
+        self._alarm = Alarm(clock)
+        self._is_over = is_over
+        self._trouble: Exception | None = None
+
+    def work_off(self, steps: Sequence[Step]) -> None:
+        """Make these steps until each of them rests."""
+        for step in steps:
+            while not self._is_over() and self._made(step) == 0:
+                continue
+
+    def deliver(self, dispatchers: Sequence[Dispatcher], collector: Collector | None) -> None:
+        """Until nothing is due that can be delivered, and nothing is under way."""
+        for one in dispatchers:
+            one.woken = self._alarm.wake
+        steps: list[Step] = [one.step for one in dispatchers]
+        if collector is not None:
+            steps.append(collector.step)
+        while not self._is_over():
+            self._alarm.arm()
+            rests = [self._made(step) for step in steps]
+            if 0 in rests:
+                continue
+            pauses = [one.pause_seconds for one in dispatchers]
+            if any(one.is_flying for one in dispatchers):
+                self._alarm.rest(None)
+            elif (pause := max(pauses, default=0.0)) and pause <= LONGEST_PAUSE_SECONDS:
+                self._alarm.pause(pause)
+            else:
+                break
+        for one in dispatchers:
+            one.finish(None)
+
+    def end(self) -> None:
+        """Raise the first trouble that there was."""
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _made(self, step: Step) -> float | None:
+        """Trouble with one part does not keep the others from their work."""
+        try:
+            return step()
+        except Exception as error:
+            with suppress(Exception):
+                text = error if isinstance(error, OncueError) else type(error).__name__
+                logger.error("tick: %s", text)
+            self._trouble = self._trouble or error
+            return None

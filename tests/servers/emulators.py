@@ -1,6 +1,7 @@
 """Where DynamoDB answers in tests. `make` installs the programs in `.servers`, by name and version.
 
-The reference is AWS's DynamoDB Local; the two others are for `make chaos`.
+The reference is AWS's DynamoDB Local. ministack is KMS in the tests; as DynamoDB it is for
+`make chaos`, and so is dynoxide.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def dynoxide_endpoint() -> str:
 
 def ministack_endpoint() -> str:
     """The address of the session's ministack, which is also SQS and KMS."""
-    program = _installed("ministack/bin/ministack", "ministack")
+    program = _installed("ministack/bin/ministack", "ministack", "installed")
     settings = ["BIND_HOST=127.0.0.1", "LOG_LEVEL=WARNING"]
     return begin().endpoint(
         "ministack", lambda port: ["env", *settings, f"GATEWAY_PORT={port}", str(program)]

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from oncue.core.agenda import AgendaRecord, AgendaVerdict, Threshold, details, moment_of, state_of
+from oncue.core.agenda import (
+    AgendaRecord,
+    AgendaVerdict,
+    Threshold,
+    details,
+    last_update,
+    state_of,
+)
 from oncue.core.errors import ServerUnusable
 from oncue.core.moment import Moment, render
 from oncue.core.reclaim import ForeignTable
@@ -29,9 +36,9 @@ class AgendaDocument(NamedTuple):
     table: ForeignTable
 
     @classmethod
-    def read(cls, job_id: str, body: bytes, table: ForeignTable) -> AgendaDocument:
+    def read(cls, record_id: str, body: bytes, table: ForeignTable) -> AgendaDocument:
         try:
-            document = cls(job_id, msgspec.json.decode(body, type=Fields), table)
+            document = cls(record_id, msgspec.json.decode(body, type=Fields), table)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise ServerUnusable("the endpoint did not answer with a JSON object.") from None
         if document._state_name is None:
@@ -41,12 +48,12 @@ class AgendaDocument(NamedTuple):
     def record(self, row: AgendaRecord) -> AgendaRecord:
         """What decides. The time is that of the row if the answer has none."""
         state, message = self._value(self._state_name), self._value(self._message_name)
-        times = (self.table.time, self.table.claim_time)
-        known = [moment_of(self._value(self._named(name))) for name in times if name]
+        update, claim = map(self._timed, (self.table.time, self.table.claim_time))
+        is_known = (update, claim) != (None, None)
         return AgendaRecord(
             self.id,
             state_of(state, message),
-            next((moment for moment in known if moment is not None), row.updated_at),
+            last_update(update, claim) if is_known else row.updated_at,
             self._count("attemptsCompleted"),
             self._count("maximumAttempts"),
             self._is_retryable(),
@@ -98,6 +105,9 @@ class AgendaDocument(NamedTuple):
 
     def _value(self, name: str | None) -> Any:
         return None if name is None else msgspec.json.decode(self.fields[name])
+
+    def _timed(self, name: str | None) -> Any:
+        return None if name is None else self._value(self._named(name))
 
     def _count(self, name: str) -> int | None:
         value = self._value(self._named(name))

@@ -81,5 +81,5 @@ class AgendaEndpoint:
         return ServerUnavailable(text) if reply.status >= 500 else ServerUnusable(text)
 
 
-class SignInFailed(AccessDenied):
+class SignInFailed(ServerError):
     """Without a token no record can be read: the run ends."""

@@ -3,6 +3,7 @@ or, if the event names no table, over oncue's own store."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,6 +31,7 @@ RESERVE_SECONDS = 5.0  # for the record in hand when the time is over, and the r
 LEAST_PATIENCE_SECONDS = 0.1
 
 clock = SystemClock()
+logger = logging.getLogger("oncue.aws")
 
 
 def reclaim(event: Event, context: Context) -> dict[str, Any]:
@@ -58,6 +60,8 @@ def _parameters_in(event: Any) -> Mapping[str, Any]:
 def _on_own_store(parameters: ReclaimParameters, context: Context) -> ReclaimReport:
     parameters, warnings = _fitted(parameters, context)
     report = sandbox.scheduler().reclaim(**{name: getattr(parameters, name) for name in NAMES})
+    for warning in warnings:
+        logger.warning("reclaim run: %s", warning)
     report.warnings[:0] = warnings
     _emit({}, report)
     return report

@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from oncue.aws.clients import client
-from oncue.core.agenda import AgendaRecord, moment_of, state_of
+from oncue.core.agenda import AgendaRecord, last_update, state_of
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
 from oncue.core.reclaim import ForeignTable
 
@@ -58,12 +58,12 @@ class ForeignRows:
     def _row(self, item: Mapping[str, Any]) -> AgendaRecord:
         values = {name: _value(attribute) for name, attribute in item.items()}
         table = self._table
-        times = [moment_of(values.get(name)) for name in (table.time, table.claim_time) if name]
+        claimed = values.get(table.claim_time) if table.claim_time else None
         completed, most, retryable = (_hint(values, hint) for hint in HINTS)
         return AgendaRecord(
             _id(values.get(table.id)),
             state_of(values.get(table.state), values.get(f"{table.state}Message")),
-            next((moment for moment in times if moment is not None), None),
+            last_update(values.get(table.time), claimed),
             int(completed) if isinstance(completed, Decimal) else None,
             int(most) if isinstance(most, Decimal) else None,
             retryable if isinstance(retryable, bool) else None,
@@ -71,14 +71,13 @@ class ForeignRows:
 
 
 def _value(attribute: Mapping[str, Any]) -> object:
-    """A text, a number or a truth value; None for everything else."""
+    """A text, a number, a truth value or None; what is none of these stays as it is."""
     if "N" in attribute:
         try:
             return Decimal(attribute["N"])
         except InvalidOperation:
-            return None
-    value = attribute.get("S", attribute.get("BOOL"))
-    return value if isinstance(value, str | bool) else None
+            return attribute
+    return None if "NULL" in attribute else attribute.get("S", attribute.get("BOOL", attribute))
 
 
 def _hint(values: Mapping[str, object], name: str) -> object:

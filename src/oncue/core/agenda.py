@@ -91,6 +91,12 @@ def moment_of(value: object) -> Moment | None:
     return None
 
 
+def last_update(update: object, claim: object) -> Moment | None:
+    """The moment of the last update, or of the claim if there was no update. An update that cannot
+    be read is not replaced: the record may be alive."""
+    return moment_of(claim if update is None else update)
+
+
 def anomaly(record: AgendaRecord, now: Moment) -> str | None:
     """Why it cannot be said how long a record was silent; None: it can."""
     if record.updated_at is None:

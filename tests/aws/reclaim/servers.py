@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -32,7 +33,10 @@ class JsonServer:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
+        self.hanging: set[str] = set()
+        """What is asked about these is answered when the server closes."""
         self._lock = threading.RLock()
+        self._closing = threading.Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -45,6 +49,10 @@ class JsonServer:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 body = json.loads(text) if text else None
                 told = outer._answered(Asked(self.command, self.path, headers, body))
+                with suppress(ConnectionError):  # who asked may be gone
+                    self.tell(told)
+
+            def tell(self, told: Told) -> None:
                 self.send_response(told.status)
                 for name, value in told.headers.items():
                     self.send_header(name, value)
@@ -65,11 +73,14 @@ class JsonServer:
         self._thread.start()
 
     def close(self) -> None:
+        self._closing.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
     def _answered(self, asked: Asked) -> Told:
+        if asked.path.rsplit("/", 1)[-1] in self.hanging:
+            self._closing.wait()
         with self._lock:
             self.asked.append(asked)
             return self.answer(asked)

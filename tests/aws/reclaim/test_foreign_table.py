@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from oncue.aws import foreign
 from oncue.core.agenda import TIMED_OUT
 from tests.aws.reclaim.conftest import AGE, MINUTES, LambdaContext, OtherSystem
 from tests.aws.reclaim.servers import PASSWORD, Told
 
+FAILED: dict[str, Any] = {"processingStateMessage": "failed"}
 OLD_EVENT = {"message": "download was slow", "code": "slow", "details": {"seconds": 7.0}}
 
 
@@ -35,7 +37,7 @@ def mixed(other: OtherSystem) -> set[str]:
         elif kind < 5:
             other.add(name, ("EXECUTING", "Dequeued")[kind - 3], AGE / 2, iso=iso)
         else:
-            message = {"processingStateMessage": "failed"} if kind == 7 else {}
+            message: dict[str, Any] = FAILED if kind == 7 else {}
             other.add(name, ("WAITING", "COMPLETE", "Complete")[kind - 5], iso=iso, **message)
     return stuck
 
@@ -95,9 +97,6 @@ def test_in_the_mode_retry_attempts_are_counted_and_the_last_one_fails(other: Ot
     assert set(states.values()) == {"WAITING"}
     assert puts["second"]["processingStateMessage"] is None
     assert [body["diagnosticEvents"][0]["message"] for body in puts.values()] == [TIMED_OUT] * 4
-
-
-FAILED = {"processingStateMessage": "failed"}
 
 
 def test_in_the_mode_retry_failed_records_are_tried_again_if_they_may_be(
@@ -193,6 +192,18 @@ def test_a_record_in_trouble_does_not_stop_the_others(
     assert len(report["warnings"]) == 1
 
 
+def test_a_record_that_is_not_answered_in_time_does_not_stop_the_others(
+    other: OtherSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        other.add(name)
+    other.endpoint.hanging.add("b")
+    monkeypatch.setattr(foreign, "REQUEST_SECONDS", 2.0)
+    report = other.reclaimed()
+    assert (report["errors"], counts(report)) == (1, (2, 0, 2))
+    assert report["warnings"] == [f"record b: {other.endpoint.url} did not answer in time."]
+
+
 def test_a_record_that_moved_on_is_a_lost_race(other: OtherSystem) -> None:
     for name in "abcd":
         other.add(name)
@@ -260,8 +271,12 @@ def test_a_record_without_an_update_counts_from_its_claim(other: OtherSystem) ->
     long_ago = {"taken": {"S": "2026-01-01T00:00:00+01:00"}}
     other.add("old", age=None, row=long_ago, taken="2026-01-01T00:00:00+01:00")
     other.add("no claim", age=None)
+    unreadable = {**long_ago, "updatedTime": {"S": "a minute ago"}}
+    other.add("alive", age=None, row=unreadable, taken="2026-01-01T00:00:00+01:00")
+    other.add("alive too")
+    other.endpoint.records["alive too"] |= {"updatedTime": "now", "taken": 0}
     report = other.reclaimed(claimTimeFieldName="taken")
-    assert (counts(report), report["anomalies"]) == ((1, 0, 1), 1)
+    assert (counts(report), report["anomalies"]) == ((1, 0, 1), 3)
 
 
 def test_names_of_fields_may_be_anything(other: OtherSystem) -> None:

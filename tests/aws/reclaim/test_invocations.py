@@ -19,6 +19,7 @@ from oncue.aws import foreign, identity, sandbox
 from oncue.aws.exchange import Exchange
 from oncue.clock import SystemClock
 from oncue.core.errors import OncueError, StoreUnusable
+from oncue.engine.alarm import Alarm
 from tests.aws.reclaim.conftest import LambdaContext, OtherSystem
 from tests.aws.reclaim.servers import PASSWORD, Told
 from tests.http.test_reclaim import SAMPLE
@@ -72,7 +73,7 @@ def test_a_table_needs_its_names(other: OtherSystem, name: str) -> None:
     ],
 )
 def test_a_parameter_that_cannot_be_used_is_named(
-    other: OtherSystem, name: str, value: object
+    other: OtherSystem, name: str, value: Any
 ) -> None:
     with pytest.raises(InvalidInput, match=f"^/{name}: "):
         other.reclaimed(**{name: value})
@@ -84,7 +85,7 @@ def test_an_event_of_eventbridge_has_the_parameters_in_its_detail(other: OtherSy
     event = {"version": "0", "detail-type": "Scheduled Event", "detail": other.event()}
     assert oncue.aws.reclaim(event, LambdaContext())["failed"] == 1
     with pytest.raises(InvalidInput, match="a JSON object"):
-        oncue.aws.reclaim([], LambdaContext())  # type: ignore[arg-type]
+        oncue.aws.reclaim([], LambdaContext())
 
 
 def test_without_a_table_it_is_the_reclaim_run_of_the_own_store(
@@ -207,13 +208,13 @@ class Looks:
     def __init__(self, other: OtherSystem, monkeypatch: pytest.MonkeyPatch) -> None:
         self.scans: list[dict[str, Any]] = []
         self.pauses: list[float] = []
-        real = foreign.Alarm.pause
+        real = Alarm.pause
 
         def pause(alarm: Any, seconds: float) -> None:
             self.pauses.append(seconds)
             real(alarm, seconds)
 
-        monkeypatch.setattr(foreign.Alarm, "pause", pause)
+        monkeypatch.setattr(Alarm, "pause", pause)
         client = oncue.aws.clients.client("dynamodb")
         client.meta.events.register("provide-client-params.dynamodb.Scan", self._note)
 
@@ -312,7 +313,7 @@ def test_a_throttled_table_is_asked_again_and_an_unreachable_one_is_an_error(
 
     other.add("a")
     pauses: list[float] = []
-    monkeypatch.setattr(foreign.Alarm, "pause", lambda _, seconds: pauses.append(seconds))
+    monkeypatch.setattr(Alarm, "pause", lambda _, seconds: pauses.append(seconds))
     client = oncue.aws.clients.client("dynamodb")
     throttled = {"Error": {"Code": "ProvisionedThroughputExceededException"}}
     real, times = client.scan, iter(range(2))

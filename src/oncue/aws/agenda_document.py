@@ -23,6 +23,7 @@ from oncue.core.moment import Moment, render
 from oncue.core.reclaim import ForeignTable
 
 STATE = "processingState"
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _DECISIONS = {"fail": "COMPLETE", "retry": "WAITING"}
 
 Fields = dict[str, Raw]
@@ -39,7 +40,7 @@ class AgendaDocument(NamedTuple):
     def read(cls, record_id: str, body: bytes, table: ForeignTable) -> AgendaDocument:
         try:
             document = cls(record_id, msgspec.json.decode(body, type=Fields), table)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             raise ServerUnusable("the endpoint did not answer with a JSON object.") from None
         if document._state_name is None:
             raise ServerUnusable(f"the endpoint answered without {table.state}.")
@@ -104,7 +105,12 @@ class AgendaDocument(NamedTuple):
         return self._named(name) or _capital(name, (self._state_name or STATE)[0].isupper())
 
     def _value(self, name: str | None) -> Any:
-        return None if name is None else msgspec.json.decode(self.fields[name])
+        if name is None:
+            return None
+        try:
+            return msgspec.json.decode(self.fields[name])
+        except UNREADABLE:
+            raise ServerUnusable(f"the endpoint answered with {name} of no sense.") from None
 
     def _timed(self, name: str | None) -> Any:
         return None if name is None else self._value(self._named(name))
@@ -123,12 +129,15 @@ class AgendaDocument(NamedTuple):
             return []
         try:
             return msgspec.json.decode(self.fields[name], type=list[Raw] | None) or []
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             raise ServerUnusable(f"the endpoint answered with {name} that is no list.") from None
 
     def _last_event(self) -> dict[str, Any]:
         events = self._events()
-        last = msgspec.json.decode(events[-1]) if events else None
+        try:
+            last = msgspec.json.decode(events[-1]) if events else None
+        except UNREADABLE:  # it is kept as it is; it only gives no hint
+            return {}
         return last if isinstance(last, dict) else {}
 
     def _as_events_are(self, event: dict[str, Any]) -> dict[str, Any]:

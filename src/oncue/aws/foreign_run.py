@@ -64,7 +64,7 @@ class ForeignRun:
             return None
         page = self._looked_at()
         if page is None:  # the table is throttled, or was not reached
-            return self._rest(FIRST_PAUSE_SECONDS * 2**self._pauses)
+            return self._rest(FIRST_PAUSE_SECONDS * 2 ** (self._pauses - 1))
         self._gather(page.rows)
         last = page.next is None
         if last or len(self._gathered) >= self._parameters.target_batch_size:

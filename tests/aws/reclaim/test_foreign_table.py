@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from oncue.aws import foreign
-from oncue.core.agenda import TIMED_OUT
+from oncue.aws.agenda_document import AgendaDocument
+from oncue.core.agenda import TIMED_OUT, AgendaRecord, Threshold, judge
+from oncue.core.lifecycle import State
+from oncue.core.reclaim import ForeignTable
 from tests.aws.reclaim.conftest import AGE, MINUTES, LambdaContext, OtherSystem
 from tests.aws.reclaim.servers import PASSWORD, Told
 
@@ -176,7 +179,7 @@ def test_nobody_signs_in_where_nothing_is_stuck(other: OtherSystem) -> None:
 def test_a_record_in_trouble_does_not_stop_the_others(
     other: OtherSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in "abcdefgh":
+    for name in "abcdefghi":
         other.add(name)
     other.endpoint.refuse(500, "a")
     other.endpoint.refuse(503, "b", "PUT")
@@ -185,11 +188,26 @@ def test_a_record_in_trouble_does_not_stop_the_others(
     other.endpoint.refuse(200, "e", body=b'{"processingState": "EXECUTING", "diagnosticEvents": 5}')
     other.endpoint.refuse(200, "f", body=b'{"state": "EXECUTING"}')
     other.endpoint.refuse(302, "g")
+    other.endpoint.refuse(200, "h", body=b'{"processingState": 1e999}')
     report = other.reclaimed()
-    assert (report["errors"], counts(report)) == (7, (1, 0, 1))
-    assert set(other.endpoint.puts()) == {"b", "h"}
-    assert sum(f"record {name}: " in caplog.text for name in "abcdefg") == 7
+    assert (report["errors"], counts(report)) == (8, (1, 0, 1))
+    assert set(other.endpoint.puts()) == {"b", "i"}
+    assert sum(f"record {name}: " in caplog.text for name in "abcdefgh") == 8
     assert len(report["warnings"]) == 1
+
+
+def test_what_is_not_understood_is_kept_as_it_is() -> None:
+    table = ForeignTable("table", "id", "at")
+    deep = b"[" * 900 + b"]" * 900
+    body = b'{"at": 0, "x": 1.50, "processingState": "EXECUTING", "diagnosticEvents": [5, 1e999, '
+    document = AgendaDocument.read("a", body + deep + b"]}", table)
+    record = document.record(AgendaRecord("a", State.EXECUTING, 0))
+    threshold = Threshold(10, 0, "fail")
+    verdict = judge(record, threshold, 20)
+    assert verdict is not None
+    written = document.changed(record, verdict, threshold, 20)
+    assert b'"x":1.50' in written
+    assert b"[5,1e999," + deep + b',{"time":"1970-01-01T00:00:00.020Z"' in written
 
 
 def test_a_record_that_is_not_answered_in_time_does_not_stop_the_others(

@@ -325,7 +325,7 @@ def test_a_throttled_table_is_asked_again_and_an_unreachable_one_is_an_error(
 
     monkeypatch.setattr(client, "scan", scan)
     assert other.reclaimed()["failed"] == 1
-    assert pauses == [0.2, 0.4]
+    assert pauses == [0.1, 0.2]
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:9")
     assert "did not answer: EndpointConnectionError" in failure(other)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from oncue.core.checks import flag, is_number, whole
+from oncue.core.checks import flag, is_number, printable, whole
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
 
@@ -24,15 +25,21 @@ WHOLE_NUMBERS = {
     "target_batch_size": (1, LARGEST_PAGE),
     "object_scan_limit": (1, LARGEST_PAGE),
 }
-FOREIGN = ("table_name", "id_field_name", "time_field_name", "agenda_progress_endpoint_url")
+FIELD_NAMES = ("id_field_name", "time_field_name", "state_field_name", "claim_time_field_name")
+FOREIGN = ("table_name", *FIELD_NAMES, "agenda_progress_endpoint_url")
+STATE_FIELD = "ProcessingState"
+_TABLE = re.compile(
+    r"(arn:[a-z-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/)?[A-Za-z0-9_.-]{3,255}", re.ASCII
+)
+_LONGEST_NAME = 255
 
 Decision = Literal["retry", "fail", "cancel"]
 
 
 @dataclass(frozen=True, slots=True)
 class ReclaimParameters:
-    """The parameters of a reclaim run. The last four are for tables of other systems, and are
-    ignored on oncue's own store."""
+    """The parameters of a reclaim run. Those from `table_name` on are for tables of other systems,
+    and are ignored on oncue's own store."""
 
     maximum_execution_seconds: float = 60
     reclaim_age_minutes: float = 0
@@ -44,6 +51,8 @@ class ReclaimParameters:
     table_name: str | None = None
     id_field_name: str | None = None
     time_field_name: str | None = None
+    state_field_name: str | None = None
+    claim_time_field_name: str | None = None
     agenda_progress_endpoint_url: str | None = None
 
     def __post_init__(self) -> None:
@@ -64,6 +73,44 @@ class ReclaimParameters:
     def age_ms(self) -> int:
         return round(self.reclaim_age_minutes * 60_000)
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether they name a table of another system, or a field of one."""
+        return any(getattr(self, name) is not None for name in ("table_name", *FIELD_NAMES))
+
+
+class ForeignTable(NamedTuple):
+    """A DynamoDB table of another system: its name, and those of the fields that a run reads."""
+
+    name: str
+    id: str
+    time: str
+    state: str = STATE_FIELD
+    claim_time: str | None = None
+
+
+def foreign_table(parameters: ReclaimParameters) -> ForeignTable:
+    """The table that the parameters name; refuses them if they do not say enough."""
+    for name in ("table_name", "id_field_name", "time_field_name"):
+        if getattr(parameters, name) is None:
+            raise InvalidInput("is required for a table of another system.", f"/{name}")
+    if not _TABLE.fullmatch(str(parameters.table_name)):
+        raise InvalidInput(
+            "cannot be the name of a DynamoDB table: three or more letters, digits, '-', '_' and "
+            "'.', or the ARN of a table.",
+            "/table_name",
+        )
+    for name in FIELD_NAMES:
+        if getattr(parameters, name) is not None:
+            printable(getattr(parameters, name), _LONGEST_NAME, f"/{name}")
+    return ForeignTable(
+        str(parameters.table_name),
+        str(parameters.id_field_name),
+        str(parameters.time_field_name),
+        parameters.state_field_name or STATE_FIELD,
+        parameters.claim_time_field_name,
+    )
+
 
 NAMES = tuple(field.name for field in fields(ReclaimParameters))
 
@@ -80,7 +127,8 @@ def parameters(given: Mapping[str, Any]) -> ReclaimParameters:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A claim that a run would take away, and why."""
+    """A claim that a run would take away, and why. In a table of another system it is a record,
+    and `queue` is the name of the table."""
 
     id: str
     queue: str
@@ -106,7 +154,10 @@ class ReclaimReport:
     lost_races: int = 0
     """Claims that moved on between the look and the write; they were left alone."""
     anomalies: int = 0
-    """Claims whose last update lies in the future; they were left alone."""
+    """Claims whose last update lies in the future; they were left alone. In a table of another
+    system also records whose id or time cannot be read."""
+    errors: int | None = None
+    """In a table of another system: records that could not be read or written. Else None."""
     would_reclaim: list[Candidate] | None = None
     """With `log_reclaim_only`, the first thousand; else None."""
     would_reclaim_count: int = 0

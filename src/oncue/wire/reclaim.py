@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, UnsetType, field, structs
@@ -45,6 +46,8 @@ class ReclaimParameters(Body, rename=camel, omit_defaults=True):
     table_name: str | None = None
     id_field_name: str | None = None
     time_field_name: str | None = None
+    state_field_name: str | None = None
+    claim_time_field_name: str | None = None
     agenda_progress_endpoint_url: str | None = None
 
 
@@ -62,8 +65,20 @@ def parameters(body: Any) -> core.ReclaimParameters:
             place = f"/{escaped(str(name)[:NAME_SHOWN])}"
             raise InvalidInput(f"there is no such parameter; known are {known}.", place)
         given[PARAMETERS[name]] = value
-    try:
+    with _names_of_json():
         return core.parameters(given)
+
+
+def foreign_table(parameters: core.ReclaimParameters) -> core.ForeignTable:
+    """As in core; an error names the field as JSON has it."""
+    with _names_of_json():
+        return core.foreign_table(parameters)
+
+
+@contextmanager
+def _names_of_json() -> Iterator[None]:
+    try:
+        yield
     except InvalidInput as problem:
         raise InvalidInput(problem.detail, "/" + camel(problem.pointer[1:])) from None
 
@@ -73,7 +88,8 @@ class WouldReclaim(Answer, rename="camel"):
 
     id: str
     queue: str
-    state: Literal["dispatched", "executing"]
+    state: Literal["dispatched", "executing", "failed"]
+    """`failed` only in a table of another system."""
     attempt: int
     worker: str | None
     updated_at: Time = field(name="updatedTime")
@@ -97,6 +113,8 @@ class ReclaimReport(Answer, kw_only=True, rename="camel"):
     """Claims last updated in the future, because some clock was wrong; not changed."""
     warnings: list[str]
     ended_by: Literal["end", "time"]
+    errors: int | UnsetType = UNSET
+    """Only of a table of another system: records that could not be read or written."""
     would_reclaim: list[WouldReclaim] | UnsetType = UNSET
     """With `logReclaimOnly`, the first 1,000."""
     would_reclaim_count: int | UnsetType = UNSET

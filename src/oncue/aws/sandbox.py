@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from oncue.core.errors import InvalidInput
@@ -14,6 +15,7 @@ from oncue.scheduler import Scheduler
 
 _opening = threading.Lock()
 _open: dict[str, Scheduler] = {}
+_before_close: list[Callable[[], None]] = []
 
 
 class Context(Protocol):
@@ -47,8 +49,15 @@ def scheduler() -> Scheduler:
         return found
 
 
+def before_close(do: Callable[[], None]) -> None:
+    """Have this called before the scheduler is closed: something of the sandbox depends on it."""
+    _before_close.append(do)
+
+
 def close() -> None:
     """Give everything back. Lambda never does; tests and local invocations do."""
+    while _before_close:
+        _before_close.pop()()
     with _opening:
         while _open:
             _open.popitem()[1].close()

@@ -292,7 +292,13 @@ def test_jobs_whose_claim_is_too_large_to_be_sent_are_given_back(gateway: Gatewa
 
 # -- other events ----------------------------------------------------------------------------------
 
-REST: dict[str, Any] = {"resource": "/jobs", "path": "/jobs", "httpMethod": "GET", "headers": {}, "body": None}
+REST: dict[str, Any] = {
+    "resource": "/jobs",
+    "path": "/jobs",
+    "httpMethod": "GET",
+    "headers": {},
+    "body": None,
+}
 
 
 @pytest.mark.parametrize(

@@ -310,6 +310,8 @@ REST: dict[str, Any] = {
         ({"source": "aws.events", "detail-type": "Scheduled Event"}, "not an event of HTTP"),
         ({"Records": []}, "not an event of HTTP"),
         ({"version": "2.0", "rawPath": "/"}, "requestContext"),
+        ({"version": "2.0", "rawPath": "/", "requestContext": {"http": {}}}, "http.method"),
+        ({"version": "2.0", "requestContext": {"http": {"method": "GET"}}}, "no rawPath"),
         ("GET /jobs", "not an event of HTTP"),
         (None, "not an event of HTTP"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -145,6 +146,24 @@ def wait_and_post(queue: str) -> tuple[list[Any], str]:
 def test_a_request_that_waits_is_given_the_job_that_another_posts() -> None:
     [job], posted = wait_and_post("q")
     assert job["id"] == posted
+
+
+@pytest.fixture
+def log() -> Iterator[None]:
+    """Its level is put back in the end."""
+    ours = logging.getLogger("oncue")
+    level = ours.level
+    yield
+    ours.setLevel(level)
+
+
+@pytest.mark.usefixtures("function", "log")
+def test_requests_are_logged_if_the_level_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ONCUE_LOG_LEVEL", "info")
+    GATEWAY.ask("GET", "/livez", headers=[("X-Request-Id", "mine")])
+    assert [one.__dict__["request_id"] for one in caplog.records] == ["mine"]
 
 
 # -- nothing is under way --------------------------------------------------------------------------

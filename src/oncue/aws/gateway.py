@@ -9,6 +9,7 @@ of jobs, no look at the store. Schedules, dispatchers and other loops do not run
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from typing import Any
@@ -69,7 +70,9 @@ class HostedService:
         self.clock = cue.clock
         self._cue = cue
         self._access = Access(cue.store, cue.clock)
-        self._service = Service(cue, guard=self._guard(), fits=fits)
+        settings = config.read()
+        self._service = Service(cue, guard=self._guard(settings["gateway_scopes"]), fits=fits)
+        _set_log_level(settings["log_level"])
         self._answering = 0
         self._rested_at = cue.clock.now()
         self._loop = asyncio.new_event_loop()
@@ -106,10 +109,9 @@ class HostedService:
             self._access.forget()
             self._cue.policies.forget()
 
-    def _guard(self) -> Guard:
-        admitted = config.read()["gateway_scopes"].value
-        if admitted is not None:
-            names = [name.strip() for name in str(admitted).split(",")]
+    def _guard(self, admitted: config.Value) -> Guard:
+        if admitted.value is not None:
+            names = [name.strip() for name in str(admitted.value).split(",")]
             return AdmittedByGateway(check_scopes(names, VARIABLE))
         if not self._access.configured:
             raise InvalidInput(
@@ -123,6 +125,12 @@ class HostedService:
     async def _known(self, token_id: str | None) -> KnownTokens:
         """Read when they are asked for, and never in the background."""
         return await asyncio.to_thread(self._access.known, token_id)
+
+
+def _set_log_level(level: config.Value) -> None:
+    """If it was given: the log itself is that of Lambda's runtime."""
+    if level.origin != "default":
+        logging.getLogger("oncue").setLevel(level.value)
 
 
 _starting = threading.Lock()

@@ -152,19 +152,17 @@ def _as_json(text: str) -> int:
 
 def _context(event: Any) -> dict[str, Any]:
     """What the gateway says of the request; refuses all other events."""
-    if not isinstance(event, dict):
-        raise InvalidInput(f"this is not an event of HTTP. {EXPECTED}", "/event")
-    version = event.get("version")
-    context = event.get("requestContext")
+    fields: dict[str, Any] = event if isinstance(event, dict) else {}
+    version = fields.get("version")
     if version != VERSION:
         found = f"the payload format is {version}" if version else "this is not an event of HTTP"
-        if "httpMethod" in event:
+        if "httpMethod" in fields:
             found = "this is an event of payload format 1.0, as REST APIs and load balancers send"
         raise InvalidInput(f"{found}. {EXPECTED}", "/event/version")
-    if not isinstance(context, dict) or "http" not in context or "rawPath" not in event:
-        raise InvalidInput(
-            f"it has no requestContext.http or no rawPath. {EXPECTED}", "/event/requestContext"
-        )
+    context: dict[str, Any] = fields.get("requestContext") or {}
+    if "rawPath" not in fields or "method" not in context.get("http", {}):
+        text = f"it has no requestContext.http.method or no rawPath. {EXPECTED}"
+        raise InvalidInput(text, "/event/requestContext")
     return context
 
 

@@ -101,10 +101,13 @@ def test_a_wait_that_is_never_allowed_is_refused_all_the_same() -> None:
 
 
 @pytest.mark.usefixtures("function")
-def test_a_reclaim_run_ends_before_the_function_does() -> None:
+def test_a_reclaim_run_ends_before_the_function_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    monkeypatch.setitem(sandbox._open, "memory:", Scheduler(MemoryStore(clock), clock=clock))
     for _ in range(3):
         GATEWAY.ask("POST", "/jobs", {"queue": "q"})
     assert len(GATEWAY.ask("POST", "/queues/q/claim", {"limit": 3}).json["items"]) == 3
+    clock.advance(1.0)
     run = {"scanDelayMillis": 60_000, "objectScanLimit": 1, "targetBatchSize": 1}
     assert GATEWAY.ask("POST", "/reclaim", run, seconds=5.0).json["endedBy"] == "time"
 

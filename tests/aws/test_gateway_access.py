@@ -25,11 +25,11 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def access(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Access]:
+def access(clock: FakeClock) -> Iterator[Access]:
     """The tokens of the function's store, changed from outside of it."""
     store = MemoryStore(clock)
     with deployed(scopes=None):
-        monkeypatch.setitem(sandbox._open, "memory:", Scheduler(store, clock=clock))
+        sandbox._open["memory:"] = Scheduler(store, clock=clock)
         yield Access(store, clock)
 
 

@@ -24,7 +24,8 @@ help:
 	@echo 'make test-quick             unit and contract tests without the slow ones, 90 seconds'
 	@echo 'make check                  formatting, lint, types, import directions'
 	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store; STORE=hostile: W10;'
-	@echo "                            STORE=dynamodb or 'dynamodb://…': W11; SIZE=quick, SIZE=full"
+	@echo "                            STORE=dynamodb or 'dynamodb://…': W11; STORE=lambda: W12;"
+	@echo '                            SIZE=quick, SIZE=full'
 	@echo 'make chaos                  100,000 jobs under kill -9, DynamoDB, faults with fresh seeds: 25 minutes'
 	@echo 'make dst                    cron in all time zones, around every change of the clocks'
 	@echo 'make clean                  back to a fresh clone'
@@ -51,8 +52,9 @@ check: $(VENV)/installed-dev
 	$(BIN)/mypy --strict $(TYPED)
 	$(BIN)/lint-imports
 
-# DynamoDB needs boto3, which comes with what is for development, and without an address its emulator.
-bench: $(if $(filter dynamodb%,$(STORE)),$(VENV)/installed-dev,$(VENV)/installed)
+# DynamoDB and Lambda need boto3, which comes with what is for development; DynamoDB without an address
+# needs its emulator.
+bench: $(if $(filter dynamodb% lambda,$(STORE)),$(VENV)/installed-dev,$(VENV)/installed)
 bench: $(if $(filter dynamodb,$(STORE)),$(SERVERS)/installed)
 	@PYTHONPATH=bench $(BIN)/python -m oncue_bench --store '$(STORE)' $(if $(SIZE),--$(SIZE))
 

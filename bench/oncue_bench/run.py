@@ -10,6 +10,7 @@ from time import perf_counter
 from oncue_bench import (
     bulk,
     bursts,
+    cold_imports,
     creating,
     events,
     growth,
@@ -42,8 +43,10 @@ ON: dict[str, dict[str, Callable[[Ground], Iterator[Row]]]] = {
     "sqlite": WORKS,
     "hostile": {"W10": hostile.rows},
     "dynamodb": {"W11": dynamodb.rows},
+    "lambda": {"W12": cold_imports.rows},
 }
-"""What is measured on each store. That of DynamoDB may be given as a URL."""
+"""What is measured on each store. That of DynamoDB may be given as a URL; for the functions of
+Lambda, nothing is stored."""
 
 
 def run(

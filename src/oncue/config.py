@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from oncue.core.errors import InvalidInput
 
 PREFIX = "ONCUE_"
+SINK_PREFIX = "ONCUE_SINK_"  # with a queue: the sink of that queue in Lambda functions
 FILE = "oncue.toml"
 
 
@@ -42,6 +43,12 @@ SETTINGS = (
     Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),
     Setting("port", 8420, "the port of `oncue serve`; 0: any free one", least=0, most=65535),
     Setting("rules", None, "the file of rules that the Flask application loads when it starts"),
+    Setting(
+        "gateway_scopes",
+        None,
+        "the scopes that a gateway's authoriser grants every caller of the Lambda function "
+        "`oncue.aws.api`, such as read,write; without it, callers need an access token",
+    ),
     Setting("concurrency", 1, "handlers that `oncue worker` runs side by side"),
     Setting(
         "log_level",
@@ -118,7 +125,11 @@ def _from_file(path: Path) -> dict[str, Value]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
     known = {setting.variable: setting.name for setting in SETTINGS}
-    ours = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
+    ours = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and not name.startswith(SINK_PREFIX)
+    }
     _refuse_unknown("variable", ours, known)
     return {known[variable]: Value(value, variable) for variable, value in ours.items()}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oncue_bench import __main__ as command
-from oncue_bench import machine, processes, rendering
+from oncue_bench import cold_imports, machine, processes, rendering
 from oncue_bench.report import Report, Row
 from oncue_bench.run import ON, run
 from oncue_bench.sizes import DEFAULT, QUICK, Sizes
@@ -67,6 +67,7 @@ ROWS = {
     "W9": 5,
     "W10": 2,
     "W11": 17,
+    "W12": 2 * len(cold_imports.existing()),
 }
 
 

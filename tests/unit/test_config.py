@@ -116,5 +116,16 @@ def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_the_sinks_of_lambda_functions_are_variables_of_any_name(tmp_path: Path) -> None:
+    assert read(tmp_path, ONCUE_SINK_MAIL="sqs://mail")["store"].origin == "default"
+    with pytest.raises(InvalidInput, match="there is no such variable"):
+        read(tmp_path, ONCUE_SINKS="x")
+
+
+def test_the_scopes_of_a_gateway_are_a_setting(tmp_path: Path) -> None:
+    found = read(tmp_path, ONCUE_GATEWAY_SCOPES="read,write")["gateway_scopes"]
+    assert found == ("read,write", "ONCUE_GATEWAY_SCOPES")
+
+
 def test_other_peoples_variables_are_none_of_our_business(tmp_path: Path) -> None:
     assert read(tmp_path, PATH="/bin", _ONCUE_COMPLETE="x")["store"].origin == "default"

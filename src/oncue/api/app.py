@@ -26,12 +26,13 @@ from oncue.api.waiting import Waiting
 from oncue.core.errors import OncueError, StoreError
 from oncue.scheduler import Scheduler
 
+ROUTE = "oncue.route"  # in the scope, once it is known: the path of the route
 READERS = 4  # threads that read the store; as many as it keeps connections for
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 P = ParamSpec("P")
 T = TypeVar("T")
 WITHOUT_CONTENT = (204, 304)  # statuses of answers that have no body by definition
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._=-]{1,64}", re.ASCII)  # those of API Gateway end in "="
 _PROCESS = secrets.token_hex(4)  # with a number it makes an id: chance for each costs a system call
 _numbers = count(1)
 
@@ -46,9 +47,17 @@ class _Threads(ThreadPoolExecutor):
 
 
 class Service:
-    """One for each event loop. `open_to_all`: see `Guard`."""
+    """One for each event loop. `open_to_all`: see `Guard`; a `guard` of the host's own takes its
+    place. `fits`: whether the host can send an answer with this body."""
 
-    def __init__(self, cue: Scheduler, *, open_to_all: bool) -> None:
+    def __init__(
+        self,
+        cue: Scheduler,
+        *,
+        open_to_all: bool = False,
+        guard: Guard | None = None,
+        fits: Callable[[bytes], bool] | None = None,
+    ) -> None:
         self.cue = cue
         self.clock = cue.clock
         self.acue = AsyncScheduler(cue)
@@ -57,7 +66,8 @@ class Service:
         self.router = Router(ROUTES)
         access = _Threads(1, "oncue-http-access")
         self._callers = Callers(cue.store, cue.clock, access)
-        self.guard = Guard(self._callers.known, open_to_all=open_to_all)
+        self.guard = guard or Guard(self._callers.known, open_to_all=open_to_all)
+        self._fits = fits
         readers = _Threads(READERS, "oncue-http-reader")
         self.read = readers.run
         """Run a method that only reads."""
@@ -86,6 +96,12 @@ class Service:
         for threads in self._threads:
             threads.shutdown()
 
+    async def rest(self) -> None:
+        """When no request is being answered: wait until nothing is under way. The process may then
+        stand still until the next request, if it has a `guard` of its own: access tokens are read
+        in the background otherwise."""
+        await self.waiting.rest()
+
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"only HTTP is supported, not {scope['type']}")
@@ -94,7 +110,7 @@ class Service:
         path = "-"
         try:
             route = self.router.find(request)
-            path = route.path
+            path = scope[ROUTE] = route.path
             if route.scope is not None:
                 await self.guard.require(request, route.scope)
             request.read_query(route.query)
@@ -105,6 +121,8 @@ class Service:
             answer = problem_answer(problems.stopping())
         except Exception as error:
             answer = problem_answer(problem_of(error, request))
+        if self._fits is not None and not self._fits(answer.body):
+            answer = _too_large(answer)
         if answer.unread is not None and request.has_left():
             answer.unread()
             return
@@ -113,6 +131,17 @@ class Service:
         self.cue.telemetry.request(path, request.method, answer.status, seconds)
         if logger.isEnabledFor(logging.INFO):
             _log(request, answer.status, seconds)
+
+
+def _too_large(answer: HttpAnswer) -> HttpAnswer:
+    """Instead of an answer that the host cannot send."""
+    if answer.unread is not None:
+        answer.unread()
+    text = (
+        f"The answer has {len(answer.body):,} bytes, which is more than can be sent here. Ask for "
+        "less at once: most requests have a `limit`."
+    )
+    return problem_answer(HttpProblem("too-large", text))
 
 
 def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -31,11 +31,7 @@ class Guard:
     async def require(self, request: Request, wanted: Scope) -> None:
         """Refuse the request if its caller lacks this scope."""
         if not allows(await self.scopes(request), wanted):
-            raise HttpProblem(
-                "forbidden",
-                f"This token lacks the scope '{wanted.value}'. Make one that has it: "
-                f"oncue token create --scope {wanted.value}",
-            )
+            raise HttpProblem("forbidden", self._lacking(wanted))
 
     async def scopes(self, request: Request) -> frozenset[Scope]:
         """The caller's scopes. Refuses unknown callers, and requests that a page of another site
@@ -55,6 +51,26 @@ class Guard:
                 headers={"www-authenticate": 'Bearer realm="oncue"'},
             )
         return scopes
+
+    def _lacking(self, wanted: Scope) -> str:
+        return (
+            f"This token lacks the scope '{wanted.value}'. Make one that has it: "
+            f"oncue token create --scope {wanted.value}"
+        )
+
+
+class AdmittedByGateway(Guard):
+    """Every caller has the same scopes: a gateway with an authoriser admits nobody else. Access
+    tokens have no effect: `Authorization` may be what the gateway has checked."""
+
+    def __init__(self, scopes: frozenset[Scope]) -> None:
+        self._scopes = scopes
+
+    async def scopes(self, request: Request) -> frozenset[Scope]:
+        return self._scopes
+
+    def _lacking(self, wanted: Scope) -> str:
+        return f"The scope '{wanted.value}' is not one of those in ONCUE_GATEWAY_SCOPES."
 
 
 def _require_local(request: Request) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -12,11 +13,13 @@ import msgspec
 from oncue.api.arrival import PENDING, at_once, in_time
 from oncue.api.problems import HttpProblem, invalid
 from oncue.api.unreadable import UNREADABLE, read_json, unreadable
+from oncue.ports.clock import Clock
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"
 BODY_LIMIT = 2 * 1024 * 1024  # a payload of 256 KiB may be written with many escapes and spaces
 QUERY_LIMIT = 100  # parameters
+ANSWER_BY = "oncue.answer_by"  # in the scope: when the host needs the answer, monotonic
 BODY_SECONDS = 60.0  # how long a body may take to arrive, or its next part where it is streamed
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -78,6 +81,11 @@ class Request:
             self._headers = dict(self.scope["headers"])
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
+
+    def seconds_left(self, clock: Clock) -> float:
+        """How long the answer may take: any time, unless the host of the service has set an end."""
+        answer_by: float | None = self.scope.get(ANSWER_BY)
+        return math.inf if answer_by is None else max(0.0, answer_by - clock.monotonic())
 
     def read_query(self, allowed: Collection[str]) -> None:
         """Set `query`; parameters that are unknown or repeated are refused."""

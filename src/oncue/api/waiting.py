@@ -123,8 +123,18 @@ class Waiting:
         if self._timer is not None:
             self._timer.cancel()
 
+    async def rest(self) -> None:
+        """When no request waits: watch the store no more, until one does, and wait until nothing
+        is under way."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._unwatch is not None and not self._waiters:
+            unwatch, self._unwatch = self._unwatch, None
+            await self._acue.call(unwatch)
+        await self.idle()
+
     async def idle(self) -> None:
-        """Wait until nothing is being taken or given back any more. After `close`."""
+        """Wait until nothing is being taken or given back any more. After `close` or in `rest`."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 

@@ -9,8 +9,9 @@ import os
 import threading
 from typing import Any
 
-from oncue.core.errors import InvalidInput
-from oncue.stores.dynamodb.address import CONNECT_SECONDS, LEAN, READ_SECONDS
+from oncue import boto
+
+READ_SECONDS = 5.0
 
 _making = threading.Lock()
 _made: dict[tuple[str | None, ...], Any] = {}
@@ -23,7 +24,13 @@ def client(service: str) -> Any:
     key = (service, *map(os.environ.get, variables))
     with _making:
         if key not in _made:
-            _made[key] = _connect(service)
+            _made[key] = boto.connect(
+                *(service, None, None),
+                name=f"the client of {service}",
+                pointer="/AWS_REGION",
+                read_timeout=READ_SECONDS,
+                retries={"total_max_attempts": 1, "mode": "standard"},
+            )
         return _made[key]
 
 
@@ -32,23 +39,3 @@ def close() -> None:
     with _making:
         while _made:
             _made.popitem()[1].close()
-
-
-def _connect(service: str) -> Any:
-    from boto3.session import Session
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, NoRegionError
-
-    config = Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        **LEAN,
-    )
-    session: Any = Session()
-    try:
-        return session.client(service, config=config)
-    except NoRegionError:
-        raise InvalidInput("no region is known: set AWS_REGION.", "/AWS_REGION") from None
-    except (BotoCoreError, ValueError) as error:
-        raise InvalidInput(f"boto3 refuses the settings for {service}: {error}") from None

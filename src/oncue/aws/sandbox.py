@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ SINK = "ONCUE_SINK_"
 _opening = threading.Lock()
 _open: dict[str, Scheduler] = {}
 _sinks: dict[str, Sink] = {}
+_before_close: list[Callable[[], None]] = []
 
 
 class Context(Protocol):
@@ -84,8 +86,15 @@ def _as_variable(queue: str) -> str:
     return re.sub("[^A-Z0-9]", "_", queue.upper())
 
 
+def before_close(do: Callable[[], None]) -> None:
+    """Have this called before the scheduler is closed: something of the sandbox depends on it."""
+    _before_close.append(do)
+
+
 def close() -> None:
     """Give everything back. Lambda never does; tests and local invocations do."""
+    while _before_close:
+        _before_close.pop()()
     with _opening:
         while _sinks:
             _sinks.popitem()[1].close()

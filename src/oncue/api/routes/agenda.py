@@ -32,10 +32,11 @@ async def reclaim(service: Service, request: Request) -> HttpAnswer:
     Leases and timeouts are checked all the time, without this request. The answer comes when the
     reclaim run is over; two runs at the same time do no harm.
     """
-    # Step by step, so that a run of minutes holds no thread, and ends when the server does.
+    # Step by step, so that a run of minutes holds no thread, and ends when the server does or the
+    # time of the request is over.
     run = started(service.cue, parameters(await request.json()))
     while (rest := await service.acue.call(run.step)) is not None:
-        if await _is_ending(service, rest):
+        if request.seconds_left(service.clock) <= rest or await _is_ending(service, rest):
             run.stop()
             break
     return json_answer(ReclaimReport.of(run.report))

@@ -77,6 +77,7 @@ async def _claimed(
             f"at most {LONGEST_WAIT_SECONDS:.0f} seconds; ask again then.", "/wait_seconds"
         )
     wanted = ClaimRequest(queues, taker(body.worker, body.limit, body.lease_seconds))
+    wait = min(wait, request.seconds_left(service.clock))
     taken = await service.waiting.claim(wanted, wait, request.gone)
     try:
         few = len(taken) <= FEW

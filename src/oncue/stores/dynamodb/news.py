@@ -20,6 +20,7 @@ from oncue.stores.listeners import awaited_by, tell
 
 log = logging.getLogger("oncue.store")
 
+LOOK_SECONDS = 1.0  # a look that takes longer is not waited for
 POLL_SECONDS = 0.9  # so that what another process wrote is noticed within a second
 
 Dues = dict[str, Moment]
@@ -41,6 +42,7 @@ class News:
         self._unsaid: dict[str | None, Moment] = {}
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._looking = threading.Lock()
 
     def watch(self, listener: Listener, queues: Awaited | None, look: Look) -> Callable[[], None]:
         entry = (listener, queues)
@@ -56,6 +58,9 @@ class News:
             with self._lock:
                 if entry in self._listeners:
                     self._listeners.remove(entry)
+            # A look under way, perhaps for this listener, ends first, unless it hangs.
+            if self._looking.acquire(timeout=LOOK_SECONDS):
+                self._looking.release()
 
         return stop
 
@@ -80,15 +85,16 @@ class News:
     def _poll(self, look: Look) -> None:
         last: str | None = None
         while not self._closing.wait(uniform(0.9, 1.0) * POLL_SECONDS):
-            with self._lock:
-                listeners = list(self._listeners)
-            if not listeners:
-                continue
-            try:
-                mark, dues = look(awaited_by(listeners))
-            except StoreError as error:
-                log.debug("looking for news failed: %s", error)
-                continue
+            with self._looking:
+                with self._lock:
+                    listeners = list(self._listeners)
+                if not listeners:
+                    continue
+                try:
+                    mark, dues = look(awaited_by(listeners))
+                except StoreError as error:
+                    log.debug("looking for news failed: %s", error)
+                    continue
             if mark != last:
                 self.add(None, 0)
             last = mark

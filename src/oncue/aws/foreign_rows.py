@@ -91,7 +91,8 @@ def _id(value: object) -> str:
 
 
 def _trouble(table: str, problem: Exception) -> StoreError:
-    from oncue.boto import code_of, explain, may_pass
+    from oncue.boto import code_of
+    from oncue.stores.dynamodb.trouble import explain, may_pass
 
     if may_pass(problem):
         kind = code_of(problem) or type(problem).__name__

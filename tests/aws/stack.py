@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +17,7 @@ from oncue import Scheduler, boto
 from oncue.aws import sandbox
 from oncue.clock import FakeClock
 from oncue.core.moment import Moment, parse, render
-from tests.servers import ministack_endpoint
+from tests.servers import dynamodb_endpoint, ministack_endpoint
 from tests.servers.clients import CREDENTIALS, client
 from tests.stores.dynamo import OwnTable, new_table
 from tests.stores.dynamo import client as dynamodb
@@ -114,6 +116,28 @@ class Stack:
         bucket = render(due_at - due_at % 300_000)[:16]
         self.put({"pk": f"j#{bucket}", "sk": f"{render(due_at)}#{job_id}", "detail": detail})
 
+    def add_stream(self) -> None:
+        wanted = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+        dynamodb().update_table(TableName=self.store.table.name, StreamSpecification=wanted)
+
+    def stream_event(self) -> dict[str, Any]:
+        """What Lambda gets from the stream of the table: everything since its beginning."""
+        streams = client("dynamodbstreams", dynamodb_endpoint())
+        [stream] = streams.list_streams(TableName=self.store.table.name)["Streams"]
+        arn = stream["StreamArn"]
+        records = []
+        for shard in streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]:
+            place = {"StreamArn": arn, "ShardId": shard["ShardId"]}
+            at = streams.get_shard_iterator(**place, ShardIteratorType="TRIM_HORIZON")
+            iterator = at["ShardIterator"]
+            while iterator is not None:
+                answer = streams.get_records(ShardIterator=iterator)
+                if not answer["Records"]:
+                    break
+                records += answer["Records"]
+                iterator = answer.get("NextShardIterator")
+        return {"Records": [_as_json(one) for one in records]}
+
     @property
     def sent(self) -> list[tuple[str, int]]:
         """(id, attempt) of all that was sent, in order."""
@@ -135,6 +159,19 @@ class Stack:
     def received(self) -> list[Any]:
         asked = {"QueueUrl": self.url, "MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"]}
         return list(self.real.receive_message(**asked).get("Messages", ()))
+
+
+def _as_json(record: Any) -> Any:
+    """As Lambda gives it: bytes are base64."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, bytes):
+            return b64encode(value).decode()
+        if isinstance(value, dict):
+            return {name: plain(one) for name, one in value.items()}
+        return value.timestamp() if isinstance(value, datetime) else value
+
+    return plain(record)
 
 
 def metrics_in(out: str) -> list[dict[str, Any]]:

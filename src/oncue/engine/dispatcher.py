@@ -144,6 +144,10 @@ class Dispatcher:
                 logger.exception("%s: a delivery could not be settled", self._name)
         return ended
 
+    def check_flights(self) -> None:
+        """Raise what a batch in another thread has raised since the last step."""
+        self._flights.check()
+
     @property
     def is_flying(self) -> bool:
         """Whether a batch is under way in another thread."""

@@ -48,18 +48,22 @@ class Tick:
             steps.append(collector.step)
         while not self._is_over():
             self._alarm.arm()
+            was_flying = any(one.is_flying for one in dispatchers)
             rests = [self._made(step) for step in steps]
             if 0 in rests:
                 continue
             pauses = [one.pause_seconds for one in dispatchers]
             if any(one.is_flying for one in dispatchers):
                 self._alarm.rest(None)
+            elif was_flying:  # a step has to be made after the last flight
+                continue
             elif (pause := max(pauses, default=0.0)) and pause <= LONGEST_PAUSE_SECONDS:
                 self._alarm.pause(pause)
             else:
                 break
         for one in dispatchers:
             one.finish(None)
+            self._made(one.check_flights)
 
     def end(self) -> None:
         """Raise the first trouble that there was."""

@@ -11,6 +11,7 @@ from oncue.sinks.log import LogSink
 from oncue.sinks.memory import named
 from oncue.sinks.sqs_address import SqsAddress, is_queue_url
 from oncue.sinks.sqs_bounds import SqsBounds
+from oncue.sinks.stream import PREFIX, StreamSink
 
 __all__ = ["bounds_of", "open_sink"]
 
@@ -20,6 +21,9 @@ MOST_BOUNDS = 1000
 
 def open_sink(url: str, clock: Clock | None = None) -> Sink:
     """The sink that a queue's settings name."""
+    if url.startswith(PREFIX):
+        open_sink(url.removeprefix(PREFIX), clock).close()
+        return StreamSink()
     scheme, colon, rest = url.partition(":")
     if scheme == "log" and colon and not rest:
         return LogSink(clock or SystemClock())
@@ -40,6 +44,7 @@ def open_sink(url: str, clock: Clock | None = None) -> Sink:
 
 def bounds_of(url: str) -> SqsBounds | None:
     """What the sink of a URL takes; None: everything."""
+    url = url.removeprefix(PREFIX)
     if not (url.startswith("sqs:") or is_queue_url(url)):
         return None
     if url not in _bounds:

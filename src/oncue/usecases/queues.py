@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from oncue.core.errors import Conflict, NotFound
+from oncue.core.errors import Conflict, InvalidInput, NotFound
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, default_queue
 from oncue.engine.alarm import Alarm
 from oncue.ports.queues import QueueStore
 from oncue.sinks import open_sink
+from oncue.sinks.stream import PREFIX
 from oncue.usecases import intake
 from oncue.usecases.local import Local
 
@@ -39,9 +40,23 @@ class LocalQueues(Local):
         queue = intake.queue(name, settings)
         if queue.sink is not None:
             open_sink(queue.sink, self.clock).close()
+            self._check_stream(queue, queue.sink)
         put_queue(self.store, queue)
         self.policies.forget()
         return queue
+
+    def _check_stream(self, queue: Queue, sink: str) -> None:
+        """Where nobody reads a stream, a job that was only marked as started would be lost."""
+        if not sink.startswith(PREFIX):
+            return
+        if queue.completes_on != "worker":
+            raise InvalidInput("a stream sink needs completion='worker'.", "/completion")
+        if self.store.describe().details.get("stream") != "NEW_AND_OLD_IMAGES":
+            raise InvalidInput(
+                "a stream sink needs a DynamoDB table with a stream of NEW_AND_OLD_IMAGES; "
+                "'oncue aws template --stream' has one.",
+                "/sink",
+            )
 
     def pause(self, name: str) -> None:
         """Take and deliver nothing of this queue until it is resumed; due work waits."""

@@ -44,10 +44,12 @@ def digits(moment: Moment) -> str:
 
 # A job.
 
+JOB_PREFIX = "i#"
+
 
 def job(job_id: str) -> Key:
     """The record of a job: everything that is known of it."""
-    return Key(f"i#{job_id}", HEAD)
+    return Key(f"{JOB_PREFIX}{job_id}", HEAD)
 
 
 def side(job_id: str, part: str, number: int) -> Key:

@@ -87,6 +87,8 @@ class DynamoStore(
             "mode": schema.mode_of(told),
             "throttles": self.table.throttles.count,
         }
+        if "StreamSpecification" in told:
+            details["stream"] = told["StreamSpecification"].get("StreamViewType")
         return StoreFacts("dynamodb", details, schema=schema.SCHEMA)
 
     def close(self) -> None:

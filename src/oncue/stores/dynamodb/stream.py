@@ -1,0 +1,81 @@
+"""The stream of the table: which jobs were started, as its records tell.
+
+A record has an item as it was and as it is. A job is started when it was handed over to its sink:
+it is dispatched, and the lease of the dispatcher has ended. Whatever happens to it afterwards is
+another record, and does not start it again.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from oncue.core.job import Delivery
+from oncue.core.lifecycle import State
+from oncue.core.token import sign
+from oncue.stores.dynamodb import codec, keys
+from oncue.stores.dynamodb.store import DynamoStore
+from oncue.stores.dynamodb.wire import from_wire
+from oncue.stores.dynamodb.writes import Item
+
+
+class StartedJob(NamedTuple):
+    sequence: str
+    """The number of the record in the stream."""
+    delivery: Delivery
+
+
+def started_jobs(store: DynamoStore, records: Iterable[Mapping[str, Any]]) -> list[StartedJob]:
+    """The jobs that these records of the stream start, in order. What has changed since, such as a
+    job that was reclaimed, is left out: that is told by a later record."""
+    items = {sequence: item for sequence, item in map(_read, records) if item is not None}
+    found = store.parse({_id_of(item): item for item in items.values()}, "payload".__eq__)
+    started = []
+    for sequence, item in items.items():
+        job = found.get(_id_of(item))
+        if job is None or job.is_torn or job.record.epoch != _told(item).get("epoch"):
+            continue
+        record = job.record
+        token = sign(store.secret, record.id, record.epoch)
+        delivery = Delivery(
+            *(record.id, record.due_at, record.payload, record.attempt),
+            *(token, record.queue, record.owner),
+        )
+        started.append(StartedJob(sequence, delivery))
+    return started
+
+
+def _read(record: Mapping[str, Any]) -> tuple[str, Item | None]:
+    """The number of a record, and the item of the job that it starts, if it starts one."""
+    change = record["dynamodb"]
+    new, old = _item(change.get("NewImage")), _item(change.get("OldImage"))
+    is_started = _is_handed_over(new) and not (
+        _is_handed_over(old) and _told(old).get("epoch") == _told(new).get("epoch")
+    )
+    return change["SequenceNumber"], new if is_started else None
+
+
+def _is_handed_over(item: Item) -> bool:
+    if item.get("sk") != keys.HEAD or "rec" not in item:
+        return False
+    told = _told(item)
+    return told.get("state") == State.DISPATCHED and "lease" not in told
+
+
+def _told(item: Item) -> dict[str, Any]:
+    told: dict[str, Any] = codec.from_text(item["rec"])
+    return told
+
+
+def _id_of(item: Item) -> str:
+    return str(item["pk"]).removeprefix(keys.JOB_PREFIX)
+
+
+def _item(image: Mapping[str, Any] | None) -> Item:
+    """An item of a record. Bytes are text there, because Lambda gets events as JSON."""
+    wire = {
+        name: {"B": b64decode(value["B"])} if isinstance(value.get("B"), str) else value
+        for name, value in (image or {}).items()
+    }
+    return from_wire(wire)

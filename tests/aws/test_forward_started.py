@@ -1,0 +1,121 @@
+"""`oncue.aws.forward_started`: the function on the stream of the table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from oncue import Scheduler
+from oncue.core.errors import InvalidInput
+from oncue.core.lifecycle import State
+from tests.aws.stack import Stack
+
+
+@pytest.fixture
+def streaming(stack: Stack) -> Stack:
+    """Its queue `tasks` is delivered by way of the stream."""
+    stack.add_stream()
+    stack.cue.set_queue("tasks", sink=f"stream:{stack.sink}", completion="worker")
+    return stack
+
+
+def start(stack: Stack, number: int, payload: Any = "x") -> list[str]:
+    ids = [stack.cue.schedule(payload, queue="tasks").id for _ in range(number)]
+    stack.invoke("start_scheduled_tasks", {})
+    assert {stack.cue.job(one).state for one in ids} == {State.DISPATCHED}
+    return ids
+
+
+def forward(stack: Stack) -> list[str]:
+    """All records of the stream again; the numbers of those that are to be repeated."""
+    answer = stack.invoke("forward_started", stack.stream_event())
+    return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+
+
+def test_what_was_started_is_sent_by_the_stream_and_by_nothing_else(streaming: Stack) -> None:
+    ids = start(streaming, 12)
+    assert streaming.sent == []
+    assert forward(streaming) == []
+    assert streaming.sent_ids == sorted(ids)
+
+
+def test_records_that_come_again_are_recognised_by_id_and_attempt(streaming: Stack) -> None:
+    start(streaming, 3)
+    for _ in range(2):
+        forward(streaming)
+    assert len(streaming.sent) == 6
+    assert len(set(streaming.sent)) == 3
+
+
+def test_what_happens_to_a_job_later_does_not_send_it_again(streaming: Stack) -> None:
+    [job_id] = start(streaming, 1)
+    forward(streaming)
+    [entry] = streaming.sqs.entries
+    token = entry["MessageAttributes"]["oncue-token"]["StringValue"]
+    streaming.sqs.entries.clear()
+    streaming.cue.cancel(job_id, running=True)
+    streaming.cue.heartbeat(job_id, token)
+    streaming.cue.complete(job_id, token)
+    streaming.cue.schedule("later", queue="tasks", delay=3600)
+    forward(streaming)  # the first record is among them, and its job has moved on
+    assert len(streaming.sent) <= 1
+
+
+def test_a_large_payload_is_sent_whole(streaming: Stack) -> None:
+    start(streaming, 1, "x" * 100_000)
+    forward(streaming)
+    [entry] = streaming.sqs.entries
+    assert len(entry["MessageBody"]) == 100_002
+
+
+def test_what_could_not_be_sent_is_repeated(streaming: Stack) -> None:
+    start(streaming, 2)
+
+    def fail() -> None:
+        raise ClientError({"Error": {"Code": "RequestThrottled"}}, "SendMessageBatch")
+
+    streaming.sqs.before = fail
+    assert len(forward(streaming)) == 2
+    streaming.sqs.before = lambda: None
+    assert forward(streaming) == []
+    assert len(streaming.sent) == 2
+
+
+def test_what_sqs_refuses_for_good_fails(streaming: Stack) -> None:
+    [job_id] = start(streaming, 1)
+
+    def refuse() -> None:
+        raise ClientError({"Error": {"Code": "InvalidMessageContents"}}, "SendMessageBatch")
+
+    streaming.sqs.before = refuse
+    assert forward(streaming) == []
+    assert streaming.cue.job(job_id).state is State.FAILED
+
+
+def test_jobs_of_other_queues_are_left_alone(streaming: Stack) -> None:
+    streaming.cue.schedule("x")
+    streaming.dispatch()
+    streaming.sqs.entries.clear()
+    assert forward(streaming) == []
+    assert streaming.sent == []
+
+
+@pytest.mark.parametrize("event", [{}, {"Records": "x"}, []])
+def test_another_event_is_refused(streaming: Stack, event: Any) -> None:
+    with pytest.raises(InvalidInput, match="an event of a DynamoDB stream"):
+        streaming.invoke("forward_started", event)
+
+
+def test_a_stream_sink_needs_a_stream(stack: Stack) -> None:
+    wanted = {"sink": f"stream:{stack.sink}", "completion": "worker"}
+    with pytest.raises(InvalidInput, match="a stream sink needs a DynamoDB table with a stream"):
+        stack.cue.set_queue("tasks", **wanted)
+    with Scheduler("memory:") as cue, pytest.raises(InvalidInput, match="with a stream"):
+        cue.set_queue("tasks", **wanted)
+
+
+def test_a_stream_sink_needs_workers_that_complete(streaming: Stack) -> None:
+    with pytest.raises(InvalidInput, match="completion='worker'"):
+        streaming.cue.set_queue("mail", sink=f"stream:{streaming.sink}")

@@ -10,13 +10,15 @@ from oncue.aws.prices import LOOKED_UP, MILLION, PRICES
 
 SHARD_JOBS = 500  # per second that a shard stores and hands over
 
+PLANNED = "This version of oncue has no store on PostgreSQL: these lines say what it would cost."
+
 
 def assumptions(load: Workload, region: str, *, free_tier: bool) -> list[str]:
     """Plain sentences, the most important first."""
     return [
         _prices(region),
         _free(free_tier),
-        _planned(load),
+        PLANNED,
         f"A month is {cost.DAYS} days. Jobs come evenly: {pace(load)} on average, and each waits "
         f"for {_days(load.wait_days)}. Nothing fails, is retried or is cancelled.",
         _life(load),
@@ -66,13 +68,6 @@ def _free(free_tier: bool) -> str:
         f"first {invocations:.0f} million invocations of EventBridge Scheduler are free in every "
         "month."
     )
-
-
-def _planned(load: Workload) -> str:
-    missing = "has no store on PostgreSQL"
-    if not load.pulled:
-        missing = "has no sink for SQS, no Lambda functions and no store on PostgreSQL"
-    return f"This version of oncue {missing}: these lines say what they would cost."
 
 
 def _life(load: Workload) -> str:

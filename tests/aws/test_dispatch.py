@@ -206,6 +206,17 @@ def test_the_metrics_are_those_of_the_tick(
     assert not [line for line in metrics_in(capsys.readouterr().out) if "queue" in line]
 
 
+def test_a_malformed_item_stops_nothing_and_is_counted(
+    inbox: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inbox.put({"pk": "j#2122-01-24T11:50", "sk": "2122-01-24T11:50:00.000Z#a b", "detail": 1})
+    inbox.put_due("good", inbox.now)
+    inbox.dispatch()
+    assert inbox.sent_ids == ["good"]
+    told = metrics_in(capsys.readouterr().out)
+    assert [line["set_aside"] for line in told if "queue" not in line] == [1]
+
+
 def test_a_time_that_is_none_is_refused(stack: Stack) -> None:
     with pytest.raises(InvalidInput, match="/time"):
         stack.dispatch(time="yesterday")

@@ -17,6 +17,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.moment import Moment
 from oncue.engine.engine import Engine
 from oncue.engine.node import Node
+from oncue.ports.inbox import Inbox
 from oncue.telemetry.counters import Totals
 
 TICK_SECONDS = 60.0
@@ -34,6 +35,8 @@ def run(context: Context, *, around: Moment | None = None, only: str | None = No
     cue = sandbox.scheduler()
     node = Node.of(cue.store, cue.clock)  # so that what it counts is of this tick alone
     engine = Engine(node, sandbox.open_sink, tick_seconds=TICK_SECONDS)
+    inbox: Inbox | None = getattr(cue.store, "inbox", None)
+    before = 0 if inbox is None else inbox.set_aside
     margin_ms = min(MARGIN_MS, context.get_remaining_time_in_millis() // 3)
     was_cut = False
 
@@ -46,7 +49,8 @@ def run(context: Context, *, around: Moment | None = None, only: str | None = No
         engine.tick(is_over, around=around, only=only)
     finally:
         totals = node.telemetry.totals()
-        _tell(context.function_name, totals, cue.clock.now())
+        malformed = 0 if inbox is None else inbox.set_aside - before
+        _tell(context.function_name, totals, malformed, cue.clock.now())
     return {**_summary(totals), "time_over": was_cut}
 
 
@@ -64,8 +68,9 @@ def _summary(totals: Totals) -> dict[str, Any]:
     return {"queues": queues, "reclaimed": dict(totals.reclaimed)}
 
 
-def _tell(function: str, totals: Totals, now: Moment) -> None:
-    """What was done, as metrics: of each queue, and of the function."""
+def _tell(function: str, totals: Totals, malformed: int, now: Moment) -> None:
+    """What was done, as metrics: of each queue, and of the function. `malformed`: items of the
+    inbox that were set aside."""
     for name, queue in totals.queues.items():
         deliveries, late = queue.deliveries, queue.lateness_ms
         values: dict[str, metrics.Value] = {
@@ -80,6 +85,7 @@ def _tell(function: str, totals: Totals, now: Moment) -> None:
         metrics.emit({"function": function, "queue": name}, values, now)
     done: dict[str, metrics.Value] = {
         "reclaimed": sum(totals.reclaimed.values()),
+        "set_aside": malformed,
         "lost_races": totals.counts.get("fenced_writes", 0),
         "expired": totals.counts.get("expired", 0),
     }

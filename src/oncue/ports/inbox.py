@@ -81,6 +81,9 @@ Accept = Callable[[InboxBatch], bool | None]
 
 
 class Inbox(Protocol):
+    set_aside: int
+    """How many malformed items this process has made failed jobs of."""
+
     def step(
         self, holder: str, now: Moment, accept: Accept, due_until: Moment | None = None
     ) -> float:

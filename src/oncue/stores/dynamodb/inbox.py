@@ -70,6 +70,7 @@ class TableInbox:
         self._store = store
         self._table = store.table
         self._nodes = nodes
+        self.set_aside = 0
         now_and_after_fork(self, TableInbox._renew)
 
     def _renew(self) -> None:
@@ -252,6 +253,7 @@ class TableInbox:
         """Make jobs of items: those with a problem are failed ones. How many were dealt with."""
         for one in found:
             if one.problem is not None:
+                self.set_aside += 1
                 text = "inbox: %s %r is set aside as failed job %s: %s"
                 logger.error(text, *one.key, one.id, one.problem)
         shaped = [

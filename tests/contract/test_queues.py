@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue, RetryPolicy, default_queue
 from oncue.usecases.queues import put_queue, set_paused
@@ -60,6 +61,14 @@ def test_a_queue_stays_when_its_last_job_is_gone(desk: Desk) -> None:
     assert desk.store.queues() == [Queue("a")]
     assert desk.store.delete_queue("a", desk.now, 10).outcome == "deleted"
     assert desk.store.queues() == []
+
+
+def test_a_queue_into_which_nothing_could_be_moved_is_not_there(desk: Desk) -> None:
+    ended = desk.add(queue="a")
+    desk.cancel(ended)
+    move = JobChange(ChangeVerb.MOVE, queue="b")
+    assert desk.store.change([ended], move, desk.now).refused
+    assert desk.store.queues() == [Queue("a")]
 
 
 def test_a_built_in_queue_has_settings_of_its_own_until_it_is_set(desk: Desk) -> None:

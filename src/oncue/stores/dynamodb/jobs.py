@@ -265,18 +265,19 @@ class DynamoJobs(Leasing):
             for job in jobs
             if needs_key and job.record.key is not None
         }
-        if change.queue is not None:
-            self._register([change.queue], now)
         holders = self._holders(keyed.values())
-        savings: list[Saving] = []
+        dead: dict[str, str | None] = {}  # of each job that is changed: who had its key before
         for job in jobs:
             held = holders.get(keyed.get(job.id, ("", "")))
             taken = held is not None and held[1] is not None and held[1].id != job.id
             why = decide(job.record.as_seen(key_taken=taken), change, now)
             answers[job.id] = why
             if why is None:
-                dead = held[0] if held is not None and held[1] is None else None
-                savings.append(self._changed(job, change, now, dead))
+                dead[job.id] = held[0] if held is not None and held[1] is None else None
+        if change.queue is not None and dead:
+            self._register([change.queue], now)
+        changed = (job for job in jobs if job.id in dead)
+        savings = [self._changed(job, change, now, dead[job.id]) for job in changed]
         done = self.save(savings, now)
         return [one.job.id for one, was in zip(savings, done, strict=True) if not was]
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from oncue.core.errors import InvalidInput
 
 PREFIX = "ONCUE_"
-SINK_PREFIX = "ONCUE_SINK_"  # with a queue: the sink of that queue in Lambda functions
+OF_FUNCTIONS = ("ONCUE_SINK_", "ONCUE_INBOX_SHARDS")
+"""How the names of variables begin that only Lambda functions use (`aws/sandbox.py`)."""
 FILE = "oncue.toml"
 
 
@@ -128,7 +129,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
     ours = {
         name: value
         for name, value in environment.items()
-        if name.startswith(PREFIX) and not name.startswith(SINK_PREFIX)
+        if name.startswith(PREFIX) and not name.startswith(OF_FUNCTIONS)
     }
     _refuse_unknown("variable", ours, known)
     return {known[variable]: Value(value, variable) for variable, value in ours.items()}

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from oncue.aws import sandbox
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
 from oncue.core.moment import parse
@@ -46,10 +47,11 @@ def test_the_sample_item_and_the_sample_event_make_one_message(inbox: Stack) -> 
     assert due == "2015-03-20T09:46:47.123Z"
 
 
-def test_an_event_names_partitions_that_were_passed_long_ago(inbox: Stack) -> None:
-    inbox.dispatch()
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_event_names_partitions_that_were_passed_long_ago(inbox: Stack, is_new: bool) -> None:
     inbox.put(SAMPLE_ITEM)
-    inbox.dispatch()
+    if not is_new:
+        inbox.dispatch()
     assert inbox.sent == []
     for _ in range(2):
         inbox.dispatch(time="2015-03-20T09:51:18Z")
@@ -190,6 +192,16 @@ def test_trouble_with_one_queue_does_not_keep_the_others_from_delivery(
 
 def test_the_sink_of_the_deployment_is_that_of_the_queue(stack: Stack) -> None:
     assert stack.cue.queue("default").sink == stack.sink
+
+
+def test_the_deployment_may_ask_for_an_inbox(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stack.store.inbox.settings() is None
+    monkeypatch.setenv("ONCUE_INBOX_SHARDS", "3")
+    sandbox.give_settings(stack.cue)
+    assert stack.store.inbox.settings() == (5, 3)
+    monkeypatch.setenv("ONCUE_INBOX_SHARDS", "many")
+    with pytest.raises(InvalidInput, match="ONCUE_INBOX_SHARDS: 'many' is not a whole number"):
+        sandbox.give_settings(stack.cue)
 
 
 def test_the_metrics_are_those_of_the_tick(

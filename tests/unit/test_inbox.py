@@ -212,6 +212,22 @@ def test_while_a_sink_is_in_trouble_its_items_stay_and_others_go_on(desk: InboxD
     assert desk.left() == []
 
 
+def test_what_a_sink_in_trouble_has_not_tried_is_delivered_again(desk: InboxDesk) -> None:
+    for name in "ab":
+        desk.put(name, desk.now)
+    found: list[InboxBatch] = []
+
+    def accept(batch: InboxBatch) -> bool:
+        found.append(batch)
+        at = [one.id for one in batch.deliveries].index("a") if len(found) == 1 else None
+        return batch.settle({} if at is None else {at: None}, desk.now)
+
+    while desk.inbox.step("a", desk.now, accept) == 0.0:
+        continue
+    delivered = [one.id for batch in found for one in batch.deliveries]
+    assert (delivered.count("a"), desk.left()) == (2, [])
+
+
 def test_a_batch_that_nobody_settled_is_delivered_by_the_next_process(desk: InboxDesk) -> None:
     desk.put("a", START)
     lost: list[str] = []

@@ -15,11 +15,13 @@ from typing import Any, Protocol
 from oncue import sinks
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import default_queue
+from oncue.ports.inbox import Inbox, InboxSettings
 from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
 from oncue.usecases.queues import put_queue
 
 SINK = "ONCUE_SINK_"
+INBOX_SHARDS = "ONCUE_INBOX_SHARDS"
 
 _opening = threading.Lock()
 _open: dict[str, Scheduler] = {}
@@ -55,7 +57,7 @@ def scheduler() -> Scheduler:
         found = _open.get(url)
         if found is None:
             found = Scheduler(url)
-            _give_sinks(found)
+            give_settings(found)
             _open[url] = found
         return found
 
@@ -67,6 +69,19 @@ def open_sink(url: str) -> Sink:
         if found is None:
             found = _sinks[url] = sinks.open_sink(url, next(iter(_open.values())).clock)
         return found
+
+
+def give_settings(cue: Scheduler) -> None:
+    """Give the store what the deployment asks for: sinks, and an inbox."""
+    _give_sinks(cue)
+    shards = os.environ.get(INBOX_SHARDS)
+    inbox: Inbox | None = getattr(cue.store, "inbox", None)
+    if shards and inbox is not None:
+        if not shards.isdecimal():
+            raise InvalidInput(f"{shards!r} is not a whole number.", INBOX_SHARDS)
+        known = inbox.settings()
+        if known is None or known.shards < int(shards):
+            inbox.set(InboxSettings(shards=int(shards)), cue.clock.now())
 
 
 def _give_sinks(cue: Scheduler) -> None:

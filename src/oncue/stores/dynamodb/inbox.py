@@ -138,7 +138,8 @@ class TableInbox:
         for number in numbers:
             lease = read_inbox_lease(number, leases.get(keys.inbox_lease(number)))
             named = (buckets.of(around) - buckets.length_ms, buckets.of(around))
-            passed = [bucket for bucket in named if bucket < lease.checkpoint]
+            checkpoint = lease.checkpoint if lease.ver else buckets.of(now - DAY_MS)
+            passed = [bucket for bucket in named if bucket < checkpoint]
             for one in self._look(number, buckets, passed, now, now):
                 found += map(read, one.items)
         return self.adopt(found, now)

@@ -14,7 +14,7 @@ import pytest
 
 from oncue.api.server import HttpServer
 from oncue.aws import api, sandbox
-from oncue.aws.http_event import ANSWER_LIMIT, Exchange, HttpEvent, fits
+from oncue.aws.http_event import ANSWER_LIMIT, Conversation, HttpEvent, fits
 from oncue.core.errors import InvalidInput
 from tests.aws.gateway import LONG_AGO, Context, Gateway, Kind, Reply, deployed, reply
 
@@ -234,7 +234,7 @@ def answered(headers: list[tuple[bytes, bytes]], body: bytes) -> dict[str, Any]:
     """Repeated headers, cookies and bytes that are no text: the application has none of its own."""
 
     async def send() -> dict[str, Any]:
-        exchange = Exchange(b"")
+        exchange = Conversation(b"")
         start = {"type": "http.response.start", "status": 200, "headers": headers}
         await exchange.send(start)
         await exchange.send({"type": "http.response.body", "body": body[:1], "more_body": True})

@@ -21,6 +21,7 @@ def test_every_setting_is_shown_with_its_origin(tmp_path: Path) -> None:
         ["host", "127.0.0.1", "default"],
         ["port", "8420", "default"],
         ["rules", "–", "default"],
+        ["gateway_scopes", "–", "default"],
         ["concurrency", "3", "oncue.toml"],
         ["log_level", "INFO", "ONCUE_LOG_LEVEL"],
         ["log_format", "text", "default"],

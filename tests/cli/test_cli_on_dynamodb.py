@@ -158,7 +158,7 @@ def _served(place: Place) -> str:
         cue.set_queue("out", sink="log:")
         job = cue.schedule(1, queue="out")
         wait_until(lambda: cue.job(job.id).state is State.SUCCEEDED)
-        assert "delivers out" in place.run("nodes").out
+        wait_until(lambda: "delivers out" in place.run("nodes").out)
         serving.send_signal(signal.SIGTERM)
         assert serving.wait(PATIENCE_SECONDS) == 0
         assert serving.stderr is not None

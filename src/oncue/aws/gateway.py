@@ -19,7 +19,7 @@ from oncue.api.app import ROUTE, Service
 from oncue.api.guard import AdmittedByGateway, Guard
 from oncue.api.request import ANSWER_BY
 from oncue.aws import metrics, sandbox
-from oncue.aws.http_event import Exchange, HttpEvent, Scope, fits
+from oncue.aws.http_event import Conversation, HttpEvent, Scope, fits
 from oncue.core.access import check_scopes
 from oncue.core.errors import InvalidInput
 from oncue.ports.clock import Clock
@@ -38,7 +38,7 @@ def api(event: sandbox.Event, context: sandbox.Context) -> dict[str, Any]:
     began = host.clock.monotonic()
     scope = request.scope()
     scope[ANSWER_BY] = began + seconds_to_answer(request, context, host.clock)
-    exchange = Exchange(request.body)
+    exchange = Conversation(request.body)
     host.answer(scope, exchange)
     milliseconds = round((host.clock.monotonic() - began) * 1000, 2)
     route = f"{request.method} {scope[ROUTE]}" if ROUTE in scope else "-"
@@ -81,7 +81,7 @@ class HostedService:
         )
         self._thread.start()
 
-    def answer(self, scope: Scope, exchange: Exchange) -> None:
+    def answer(self, scope: Scope, exchange: Conversation) -> None:
         asyncio.run_coroutine_threadsafe(self._answer(scope, exchange), self._loop).result()
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class HostedService:
         self._service.close()
         self._loop.close()
 
-    async def _answer(self, scope: Scope, exchange: Exchange) -> None:
+    async def _answer(self, scope: Scope, exchange: Conversation) -> None:
         self._refresh()
         self._answering += 1
         try:

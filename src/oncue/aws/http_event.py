@@ -79,7 +79,7 @@ class HttpEvent:
         }
 
 
-class Exchange:
+class Conversation:
     """`receive` and `send` of ASGI for one request, which has arrived as a whole. Its client
     cannot be seen leaving."""
 

@@ -53,7 +53,8 @@ def forms(password: str) -> list[str]:
 def test_of_two_hundred_rows_only_the_stuck_ones_are_written(
     other: OtherSystem, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    caplog.set_level("DEBUG")  # botocore tells a lot there
+    caplog.set_level("DEBUG")
+    caplog.set_level("DEBUG", "botocore")  # where it tells a lot
     stuck = mixed(other)
     other.endpoint.refuse(500, "agenda-1")
     report = other.reclaimed(objectScanLimit=17, targetBatchSize=20)

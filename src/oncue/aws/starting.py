@@ -17,6 +17,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.moment import from_datetime
 
 QUEUE = "tasks"
+RUN_EVERY_SECONDS = 3600.0
 
 
 def start_scheduled_tasks(event: Event, context: Context) -> Mapping[str, Any]:
@@ -24,7 +25,8 @@ def start_scheduled_tasks(event: Event, context: Context) -> Mapping[str, Any]:
     that date, if it is in the future: they keep their `dueDate`."""
     day = _date_of(event)
     moved = 0 if day is None else _make_due(day, context)
-    return {**run(context, only=QUEUE), "started_early": moved}
+    done = run(context, only=QUEUE, tick_seconds=RUN_EVERY_SECONDS, ahead_seconds=0.0)
+    return {**done, "started_early": moved}
 
 
 def _date_of(event: Event) -> datetime | None:

@@ -30,11 +30,19 @@ def dispatch(event: Event, context: Context) -> Mapping[str, Any]:
     return run(context, around=_time_of(event))
 
 
-def run(context: Context, *, around: Moment | None = None, only: str | None = None) -> Event:
-    """One tick, within the time of the function; `only`: of one queue. What it came to."""
+def run(
+    context: Context,
+    *,
+    around: Moment | None = None,
+    only: str | None = None,
+    tick_seconds: float = TICK_SECONDS,
+    ahead_seconds: float | None = None,
+) -> Event:
+    """One tick, within the time of the function. What it came to. `only`: of one queue. The others
+    are as of an `Engine`."""
     cue = sandbox.scheduler()
     node = Node.of(cue.store, cue.clock)  # so that what it counts is of this tick alone
-    engine = Engine(node, sandbox.open_sink, tick_seconds=TICK_SECONDS)
+    engine = Engine(node, sandbox.open_sink, None, tick_seconds, ahead_seconds)
     inbox: Inbox | None = getattr(cue.store, "inbox", None)
     before = 0 if inbox is None else inbox.set_aside
     margin_ms = min(MARGIN_MS, context.get_remaining_time_in_millis() // 3)

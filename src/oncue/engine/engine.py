@@ -57,9 +57,13 @@ class Engine:
         open_sink: Callable[[str], Sink],
         name: str | None = None,
         tick_seconds: float | None = None,
+        ahead_seconds: float | None = None,
     ) -> None:
-        """`tick_seconds`: it is made for one `tick`, and these are so far apart."""
-        self._ahead_seconds = 0.0 if tick_seconds is None else TICKS_AHEAD * tick_seconds
+        """`tick_seconds`: it is made for one `tick`, and these are so far apart. `ahead_seconds`:
+        how far that tick looks ahead, by default until the one after the next."""
+        if ahead_seconds is None:
+            ahead_seconds = 0.0 if tick_seconds is None else TICKS_AHEAD * tick_seconds
+        self._ahead_seconds = ahead_seconds
         self._at_once = 1 if tick_seconds is None else BATCHES_AT_ONCE
         self.name = legible(name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}")
         self.node = node
@@ -156,14 +160,15 @@ class Engine:
     ) -> None:
         """Do everything that is due by the next tick, and end; for a process that does not live
         between two ticks. `is_over`: there is no time to begin more. `around`: the moment for which
-        the tick was made. `only`: deliver nothing but this queue. Trouble with one part does not
-        keep the others from their work; the first is raised at the end."""
+        the tick was made. `only`: make no jobs, and deliver nothing but this queue. Trouble with
+        one part does not keep the others from their work; the first is raised at the end."""
         tick = Tick(self._clock, is_over)
         tick.work_off([self._supervise])
         routes = [one for name, one in self._routes.items() if only in (None, name)]
         collector = self._collector if only is None else None
+        tick.work_off([self.reclaimer.step])
         if only is None:
-            tick.work_off([self.reclaimer.step, self.recurrer.step, self.pruner.step])
+            tick.work_off([self.recurrer.step, self.pruner.step])
         if collector is not None and around is not None:
             tick.work_off([lambda: float(collector.find_late(around) == 0)])
         self.keeper.loop.start()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 
 from oncue.core import errors, moment
@@ -34,6 +35,7 @@ from oncue.usecases.queues import queue_of
 CHUNK = 5000  # jobs that schedule_many stores at once,
 CHUNK_BYTES = 4 * 1024 * 1024  # unless their payloads are large
 IDS_KEPT = 10_000
+_QUEUE = itemgetter(NewJob._fields.index("queue"))  # by position: it is asked for every job
 
 T = TypeVar("T")
 
@@ -261,8 +263,10 @@ class LocalJobs(Local, JobVerbs[NewJob]):
 
     def _unsendable(self, jobs: Sequence[NewJob]) -> dict[int, errors.OncueError]:
         """By position: the jobs that the sinks of their queues would never take."""
-        known = {name: self._sink_bounds(name) for name in {job.queue for job in jobs}}
-        bounds = {name: found for name, found in known.items() if found is not None}
+        bounds = {}
+        for name in set(map(_QUEUE, jobs)):
+            if (found := self._sink_bounds(name)) is not None:
+                bounds[name] = found
         if not bounds:
             return {}
         asked = ((at, bounds.get(job.queue), job.payload) for at, job in enumerate(jobs))

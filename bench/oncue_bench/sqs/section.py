@@ -37,8 +37,8 @@ of requests, the memory, and that nothing is lost or doubled.
 
 - *Messages*: the sink gets batches of 1,000 jobs, four at a time, as a dispatcher gives them. Raw
   is a plain loop in the same process that sends the very same `SendMessageBatch` calls, made
-  before, from 64 threads with a client of the same settings. The two take turns. Nearly all of the CPU of
-  both is boto3's.
+  before, from 64 threads with a client of the same settings. The two take turns. Nearly
+  all of the CPU of both is boto3's.
 - *An SQS that takes no time*: one tick of the engine, from a store in memory to a client that
   answers at once. It is the limit of our own code without boto3; memory is what the process
   grows by.

@@ -107,8 +107,15 @@ def _build(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
     except (TypeError, ValueError):  # botocore says what is wrong with it
         return
     context[_BODY] = body
-    for name in [name for name, value in params.items() if isinstance(value, (dict, list))]:
-        del params[name]
+    for name, value in params.items():
+        if isinstance(value, dict):  # the names of tables may decide on the endpoint
+            params[name] = {inner: _emptied(one) for inner, one in value.items()}
+        else:
+            params[name] = _emptied(value)
+
+
+def _emptied(value: Any) -> Any:
+    return type(value)() if isinstance(value, (dict, list)) else value
 
 
 def _give(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:

@@ -36,7 +36,7 @@ def as_section(report: Report, capacity: str) -> str:
             jobs=report.settings["table_lives"],
         ),
         markdown_table(_COSTS, [_cost(row) for row in costs]),
-        _RATES + _doubt(report),
+        _RATES + doubt(report),
         markdown_table(HEADER[1:-1], [cells(row)[1:-1] for row in rates]),
         _ONE_DATE,
         markdown_table(_DATES, [_date(row) for row in dates]),
@@ -62,7 +62,7 @@ def machine_of(report: Report) -> str:
     return f"{cores}, Python {own['python']}; load {own['load']} before the run"
 
 
-def _doubt(report: Report) -> str:
+def doubt(report: Report) -> str:
     """Whether the rates of the run can be relied on."""
     if report.machine["load"] <= report.machine["cores"]:
         return ""

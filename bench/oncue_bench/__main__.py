@@ -14,6 +14,8 @@ from oncue_bench.rendering import as_markdown, as_table, with_others
 from oncue_bench.report import Report
 from oncue_bench.run import ON, WORKS, run
 from oncue_bench.sizes import DEFAULT, FULL, QUICK, Sizes
+from oncue_bench.sqs import place as queues
+from oncue_bench.sqs import section as sqs_section
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,9 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(report: Report, store: str, page: Path) -> None:
-    """The page with what was measured; of DynamoDB only its section in it."""
+    """The page with what was measured; of DynamoDB and of SQS only the section in it."""
     if store.startswith(place.LOCAL):
         section.write(report, page)
+        return
+    if store == queues.STORE:
+        sqs_section.write(report, page)
         return
     old = page.read_text("utf-8") if page.exists() else ""
     page.write_text(with_others(as_markdown(report), old), "utf-8")
@@ -41,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--store", type=_store, default="sqlite", help=f"{', '.join(ON)} or dynamodb://…")
     add("--n", type=int, metavar="N", help="jobs in the large burst (default 1,000,000)")
     add("--quick", action="store_true", help="smaller and sooner: about four minutes")
-    add("--full", action="store_true", help="larger, where the default is small (DynamoDB)")
+    add("--full", action="store_true", help="larger, where the default is small (DynamoDB, SQS)")
     add("--only", action="append", default=[], choices=list(WORKS), help="one part; repeatable")
     add("--json", action="store_true", help="one JSON document instead of the table")
     add("--write", type=Path, metavar="FILE", help="also write docs/benchmarks.md, or its part")

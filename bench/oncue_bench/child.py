@@ -71,8 +71,8 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
 } | {"idle": idle}
 
 
-NEEDS_BOTO = "dynamodb."
-"""Measurements of this name (`dynamodb.MODULE.FUNCTION`) are imported when they are asked for."""
+NEEDS_BOTO = ("dynamodb.", "sqs.")
+"""Measurements of these names (`dynamodb.MODULE.FUNCTION`) are imported when they are asked for."""
 
 
 def _found(name: str) -> Callable[..., Figures]:

@@ -26,6 +26,7 @@ from oncue_bench.processes import measure
 from oncue_bench.report import Report, Row
 from oncue_bench.rounds import Ground
 from oncue_bench.sizes import Sizes
+from oncue_bench.sqs import work as sqs
 
 WORKS: dict[str, Callable[[Ground], Iterator[Row]]] = {
     "W1": creating.rows,
@@ -44,6 +45,7 @@ ON: dict[str, dict[str, Callable[[Ground], Iterator[Row]]]] = {
     "hostile": {"W10": hostile.rows},
     "dynamodb": {"W11": dynamodb.rows},
     "lambda": {"W12": cold_imports.rows},
+    "sqs": {"W13": sqs.rows},
 }
 """What is measured on each store. That of DynamoDB may be given as a URL; for the functions of
 Lambda, nothing is stored."""

@@ -69,10 +69,27 @@ class Sizes:
     """W11: jobs due on one date, in 1 shard and in 50."""
     table_pending: tuple[int, int] = (1_000, 20_000)
     """W11: jobs that wait meanwhile: few, and many."""
+    sqs_messages: int = 5_000
+    """W13: messages sent in each round."""
+    sqs_own: int = 200_000
+    """W13: messages that an SQS in the same process takes at once."""
+    sqs_tasks: int = 10_000
+    """W13: tasks of one date."""
+    sqs_due: int = 20_000
+    """W13: due jobs that one tick sends."""
+    sqs_timed: int = 300
+    """W13: jobs due at random moments, over `sqs_seconds`."""
+    sqs_seconds: float = 15.0
 
 
 DEFAULT = Sizes()
-FULL = replace(DEFAULT, table_due=1_000_000, table_pending=(10_000, 200_000))
+FULL = replace(
+    DEFAULT,
+    table_due=1_000_000,
+    table_pending=(10_000, 200_000),
+    sqs_tasks=100_000,
+    sqs_due=50_000,
+)
 """Larger where the default is small because emulators are slow."""
 QUICK = Sizes(
     rounds=2,
@@ -103,4 +120,10 @@ QUICK = Sizes(
     table_due=10_000,
     table_date=2_000,
     table_pending=(500, 5_000),
+    sqs_messages=2_000,
+    sqs_own=50_000,
+    sqs_tasks=1_000,
+    sqs_due=3_000,
+    sqs_timed=100,
+    sqs_seconds=6.0,
 )

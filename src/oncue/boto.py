@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl
 
+from oncue.boto_json import fasten
 from oncue.core.errors import InvalidInput
 
 CONNECT_SECONDS = 2.0
@@ -85,7 +86,7 @@ def connect(
     config = Config(connect_timeout=CONNECT_SECONDS, **settings, **LEAN)
     try:
         make: Any = boto3.client
-        return make(service, region_name=region, endpoint_url=endpoint, config=config)
+        client = make(service, region_name=region, endpoint_url=endpoint, config=config)
     except NoRegionError:
         raise InvalidInput(
             f"no region is known for {name}: add ?region=eu-central-1 (or yours) to the URL, or "
@@ -94,6 +95,7 @@ def connect(
         ) from None
     except (BotoCoreError, ValueError) as error:  # a profile, region or endpoint of no sense
         raise InvalidInput(f"boto3 refuses the settings: {error}", pointer) from None
+    return fasten(client, service)
 
 
 def answer_of(problem: Any) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ import boto3
 from botocore.config import Config
 
 from oncue.boto import LEAN
+from oncue.boto_json import fasten
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -24,7 +25,7 @@ def dynamodb_client(endpoint: str) -> Any:
 def client(service: str, endpoint: str) -> Any:
     """A client that repeats nothing by itself, so that a test sees every failure."""
     make: Any = boto3.client
-    return make(
+    made = make(
         service,
         endpoint_url=endpoint,
         region_name="eu-central-1",
@@ -32,3 +33,4 @@ def client(service: str, endpoint: str) -> Any:
         aws_secret_access_key="test",
         config=Config(retries={"total_max_attempts": 1}, max_pool_connections=64, **LEAN),
     )
+    return fasten(made, service)

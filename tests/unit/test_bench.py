@@ -54,6 +54,12 @@ TINY = Sizes(
     table_due=100,
     table_date=100,
     table_pending=(10, 50),
+    sqs_messages=100,
+    sqs_own=200,
+    sqs_tasks=60,
+    sqs_due=60,
+    sqs_timed=5,
+    sqs_seconds=0.5,
 )
 ROWS = {
     "W1": 5,
@@ -68,6 +74,7 @@ ROWS = {
     "W10": 2,
     "W11": 17,
     "W12": 2 * len(cold_imports.existing()),
+    "W13": 8,
 }
 
 
@@ -87,7 +94,7 @@ def test_a_work_is_measured_and_compared(store, work, tmp_path, monkeypatch):
     start servers and receivers as always."""
     monkeypatch.setattr(machine, "disk_folder", lambda: tmp_path)
     monkeypatch.setattr(processes, "subprocess", Forked)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):  # W11 would set them
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):  # W11 and W13 would set them
         monkeypatch.setenv(name, "any")
 
     report = run(TINY, [work], store=store)

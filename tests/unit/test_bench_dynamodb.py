@@ -43,8 +43,8 @@ def test_the_section_has_costs_rates_and_capacity(tmp_path: Path) -> None:
 
 
 def test_a_section_replaces_the_former_one_and_nothing_else() -> None:
-    once = section.replaced(PAGE, f"{section.TITLE}\n\nfirst\n\n### more\n\nof it\n")
-    twice = section.replaced(once, f"{section.TITLE}\n\nsecond\n")
+    once = section.replaced(PAGE, f"{section.TITLE}\n\nfirst\n\n### more\n\nof it\n", section.TITLE)
+    twice = section.replaced(once, f"{section.TITLE}\n\nsecond\n", section.TITLE)
     assert twice == PAGE.replace("## Missed", f"{section.TITLE}\n\nsecond\n\n## Missed")
 
 

@@ -220,6 +220,20 @@ def test_batches_under_way_together_have_no_more_payload_than_one(
     assert len(scene.sink.deliveries) == 2 + 12
 
 
+def test_the_size_of_payloads_is_known_before_the_first_batch_is_delivered(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "BATCH_BYTES", 3 * len(b"{}"))
+    scene.add(40)
+    for _ in range(3):
+        scene.dispatcher.step()
+        assert scene.sink.arrived.acquire(timeout=PATIENCE)
+    for _ in range(3):
+        scene.sink.through.release()
+    assert scene.dispatcher.finish(PATIENCE)
+    assert len(scene.sink.deliveries) == 2 + 1 + 1
+
+
 def test_claims_and_settlements_of_many_threads_leave_nothing_held(scene: Scene) -> None:
     """One thread claims, the others settle in any order: no job is handed out twice, and no shard
     stays held."""

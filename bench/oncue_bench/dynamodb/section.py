@@ -20,7 +20,7 @@ def write(report: Report, page: Path) -> None:
     """Put the section into the page, in place of the former one, and the picture beside it."""
     found = capacity_report.outcomes()
     text = as_section(report, capacity_report.as_markdown(found))
-    page.write_text(replaced(page.read_text("utf-8"), text), "utf-8")
+    page.write_text(replaced(page.read_text("utf-8"), text, TITLE), "utf-8")
     page.with_name(PICTURE).write_text(capacity_report.as_picture(found), "utf-8")
 
 
@@ -32,11 +32,11 @@ def as_section(report: Report, capacity: str) -> str:
         TITLE,
         _EXPLAINED.format(
             where=place.told(report.settings["store"]),
-            machine=_machine(report),
+            machine=machine_of(report),
             jobs=report.settings["table_lives"],
         ),
         markdown_table(_COSTS, [_cost(row) for row in costs]),
-        _RATES + _doubt(report),
+        _RATES + doubt(report),
         markdown_table(HEADER[1:-1], [cells(row)[1:-1] for row in rates]),
         _ONE_DATE,
         markdown_table(_DATES, [_date(row) for row in dates]),
@@ -47,22 +47,22 @@ def as_section(report: Report, capacity: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def replaced(page: str, section: str) -> str:
-    """The page with this section; the former one ends where the next begins."""
-    before, found, rest = page.partition(TITLE + "\n")
+def replaced(page: str, section: str, title: str) -> str:
+    """The page with this section; the former one of that title ends where the next begins."""
+    before, found, rest = page.partition(title + "\n")
     if not found:
         before, _, rest = page.partition(_BEFORE)
         return f"{before}{section}\n{_BEFORE}{rest}"
     return f"{before}{section}\n## {rest.partition(chr(10) + '## ')[2]}"
 
 
-def _machine(report: Report) -> str:
+def machine_of(report: Report) -> str:
     own = report.machine
     cores = f"{own['cores']} cores ({own['processor']}), {own['memory_gib']} GiB"
     return f"{cores}, Python {own['python']}; load {own['load']} before the run"
 
 
-def _doubt(report: Report) -> str:
+def doubt(report: Report) -> str:
     """Whether the rates of the run can be relied on."""
     if report.machine["load"] <= report.machine["cores"]:
         return ""

@@ -125,6 +125,8 @@ class Dispatcher:
 
     def _begin(self, queue: Queue, batch: DeliveryBatch, asked: float) -> bool:
         """Deliver and settle a batch. Whether that goes on in another thread."""
+        # The next claim may be made before this batch is delivered.
+        self._limit = min(self._limit, self._enough(batch))
         fly = partial(self._fly, queue, batch, asked)
         if self._waits and self._flights.begin(fly, self.woken):
             return True
@@ -170,7 +172,7 @@ class Dispatcher:
         with self._keeper.keeping(renew, lease, asked) as kept:
             untaken = self._deliver(queue, batch, kept)
         self._waits = self._remote or self._clock.monotonic() - began >= SLOW_SECONDS
-        self._learn_size(batch)
+        self._limit = self._enough(batch)
         self._settle(_Delivered(queue, batch, untaken))
 
     def _claim(self, queue: Queue, now: Moment) -> RangeBatch | ClaimBatch:
@@ -228,11 +230,11 @@ class Dispatcher:
             self._telemetry.circuit(queue.name, is_open=False)
         self._circuit.success()
 
-    def _learn_size(self, batch: DeliveryBatch) -> None:
+    def _enough(self, batch: DeliveryBatch) -> int:
         """How many jobs as large as these make a batch."""
         size = sum([len(job.payload) for job in batch.deliveries]) // len(batch.deliveries)
         at_once = self._at_once if self._waits else 1
-        self._limit = max(1, BATCH_BYTES // at_once // max(size, 1))
+        return max(1, BATCH_BYTES // at_once // max(size, 1))
 
     def _trouble(self, queue: Queue, what: str, asked: float | None = None) -> None:
         first = self._circuit.closed

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
+from math import isqrt
 from operator import itemgetter
 from random import randrange
 from typing import TypeVar
@@ -22,6 +23,7 @@ from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.filed import Filed, is_past, turn_at
 from oncue.stores.dynamodb.filing import Saving, Wanted, what_was
 from oncue.stores.dynamodb.jobs import MOST_RACES, rounds, too_many_races
+from oncue.stores.dynamodb.keys import LAST
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import ShardLease
 from oncue.stores.dynamodb.limits import UnderWay
@@ -202,11 +204,13 @@ class DynamoClaims(DynamoLive):
         """The first due jobs, for which there is room, of these ranks."""
         chosen: list[Filed] = []
         for offer in offers.values():
-            for first in range(0, len(offer.shards), SHARDS_AT_ONCE):
+            # Reclaimed work is rare, so that nearly always all shards are looked at for it.
+            at_once = len(offer.shards) if ranks == AHEAD else SHARDS_AT_ONCE
+            for first in range(0, len(offer.shards), at_once):
                 most = min(offer.room, limit - len(chosen))
                 if most <= 0:
                     break
-                shards = offer.shards[first : first + SHARDS_AT_ONCE]
+                shards = offer.shards[first : first + at_once]
                 found = self._take_from(offer, shards, most, now, ranks)
                 offer.room -= len(found)
                 chosen += found
@@ -254,9 +258,20 @@ class DynamoClaims(DynamoLive):
     def _first_items(
         self, lines: Sequence[str], limit: int, until: Moment, ranks: tuple[str, str]
     ) -> list[Item]:
-        """The first due items of some lines, in the order of hand-over."""
-        parts = self.table.each(lambda pk: self._due_items(pk, limit, until, ranks), lines)
-        return sorted(chain(*parts), key=itemgetter("sk"))[:limit]
+        """The first due items of some lines, in the order of hand-over. Of each line a fair share
+        is read, and more only of those in which more of the first ones may be."""
+        share = _share(limit, len(lines))
+        parts = self.table.each(lambda pk: self._due_items(pk, share, until, ranks), lines)
+        found = _merged(parts, limit)
+        last = found[-1]["sk"] if len(found) == limit else LAST
+        cut = {
+            pk: part[-1]["sk"] for pk, part in zip(lines, parts, strict=True) if len(part) == share
+        }
+        short = [(pk, end) for pk, end in cut.items() if end < last] if share < limit else []
+        more = self.table.each(
+            lambda one: self._due_items(one[0], limit - share, until, (one[1], ranks[1])), short
+        )
+        return _merged([*parts, *more], limit) if short else found
 
     def _claimed_by(
         self, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
@@ -285,12 +300,14 @@ class DynamoClaims(DynamoLive):
     ) -> list[object]:
         """Let `act` change each of these jobs; its answers. It answers with whether it changed the
         job, which is then written; if that is too late, it is asked again. A job that is not there
-        is `GONE`. `look` sees jobs after each reading; by default, which of them are covered."""
+        is `GONE`. `look` sees jobs after each reading; by default they are taken to be claimed by
+        workers, and it sees which of them are covered."""
+        read = self.read_claimed if look is None else self.read
         answers: dict[int, object] = {}
         for part in rounds(dict(enumerate(asked)), lambda one: [one[0]]):
             left = part
             for _ in range(MOST_RACES):
-                jobs = self.read((job_id for job_id, _ in left.values()), wanted)
+                jobs = read([job_id for job_id, _ in left.values()], wanted)
                 (look or self._cover)(jobs.values())
                 changed: dict[int, Saving] = {}
                 for at, (job_id, what) in left.items():
@@ -353,6 +370,17 @@ class DynamoClaims(DynamoLive):
 
         [answer] = self.each_job([(job_id, operation)], act, now, wanted)
         return answer  # type: ignore[return-value]
+
+
+def _share(limit: int, lines: int) -> int:
+    """How many items of each line are nearly always enough for the first `limit` of all: jobs are
+    spread by chance, so a line has seldom many more than the others."""
+    fair = -(-limit // lines)
+    return min(limit, fair + 4 * isqrt(fair) + 4)
+
+
+def _merged(parts: Iterable[Sequence[Item]], limit: int) -> list[Item]:
+    return sorted(chain(*parts), key=itemgetter("sk"))[:limit]
 
 
 def _is_taken_by(nonce: str, record: Record) -> bool:

@@ -168,6 +168,13 @@ class Filing:
         found = self.table.read(key for some in spots.values() for key in some)
         return self.parse(_first_found(spots, found), wanted)
 
+    def read_claimed(self, ids: Sequence[str], wanted: Wanted = everything) -> dict[str, Filed]:
+        """As `read`, for jobs that somebody has claimed: nearly all of them have a record, and only
+        the others are looked for elsewhere."""
+        found = self.read_records(ids, wanted)
+        missing = [job_id for job_id in ids if job_id not in found]
+        return found | self.read(missing, wanted) if missing else found
+
     def _spots_by_now(self, ids: Sequence[str]) -> dict[str, list[Key]]:
         """Where jobs may be that were not found. One may have got its record and left its line
         between the two reads; or another node has spread its queue over more shards."""

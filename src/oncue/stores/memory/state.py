@@ -108,7 +108,8 @@ class MemoryState:
 
     def _refile(self, record: Record) -> None:
         """Bring every index in line with a record that is new or was changed."""
-        self._settings.setdefault(record.queue, default_queue(record.queue))
+        if record.queue not in self._settings:
+            self._settings[record.queue] = default_queue(record.queue)
         held = self._ranges.get(self._place(record)) if self._ranges else None
         record.covered = held is not None and held.covers(record)
         if held is not None and record.covered:

@@ -61,9 +61,9 @@ NO_EMULATOR = (
 def simulate(
     app: App, endpoint: str | None, sqs_endpoint: str | None, region: str, **options: Any
 ) -> None:
-    """Simulate a deployment on an emulator, with its minutes in fast motion. The table, the queue and
-    the dispatch function are real. It prints how late jobs arrive, as the receiver sees it, and
-    what they cost: the units of this run, counted by the rules of AWS, by the prices of 'oncue
+    """Simulate a deployment on an emulator, with its minutes in fast motion. The table, the queue
+    and the dispatch function are real. It prints how late jobs arrive, as the receiver sees it,
+    and what they cost: the units of this run, counted by the rules of AWS, by the prices of 'oncue
     cost'. The emulator gets a table and a queue of random names, which are removed at the end.
 
     Time is simulated: how long the functions run is not part of the lateness. With --ahead below

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from samtranslator.translator.transform import transform
-from samtranslator.yaml_helper import yaml_parse
+from samtranslator.translator.transform import transform  # type: ignore[import-untyped]
+from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
 
 from oncue.aws.template import template
 from oncue_bench.dynamodb.wrapped import Call, WrappedClient

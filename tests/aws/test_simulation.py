@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from oncue.aws import emulator, simulation
 from oncue.aws.meter import Meter, MeteredClient, Units
-from oncue.aws.simulation import Outcome, Simulated
+from oncue.aws.simulation import Simulation, Simulated
 from oncue.clock import FakeClock
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.table import Table
@@ -100,17 +100,16 @@ def test_jobs_are_due_evenly_from_the_second_tick_on() -> None:
 
 def test_lost_and_doubled_jobs_are_counted() -> None:
     arrivals = [emulator.Arrival(name, 0, late) for name, late in (("a", 10), ("b", 30), ("b", 20))]
-    found = Outcome(Simulated(jobs=3, minutes=1), arrivals, Units(), Units())
+    found = Simulation(Simulated(jobs=3, minutes=1), arrivals, Units(), Units())
     assert (found.lost, found.doubled) == (1, 1)
     assert [found.quantile_ms(share) for share in (0.0, 0.5, 1.0)] == [10, 20, 30]
-    assert Outcome(found.simulated, [], Units(), Units()).quantile_ms(0.5) is None
+    assert Simulation(found.simulated, [], Units(), Units()).quantile_ms(0.5) is None
 
 
 @pytest.mark.usefixtures("_credentials")
 def test_a_job_that_is_stored_after_its_tick_is_late_by_less_than_the_next() -> None:
-    found = simulation.simulate(
-        *(Simulated(jobs=12, minutes=2, ahead_seconds=0), dynamodb_endpoint()),
-        *(ministack_endpoint(), FakeClock().now(), lambda *_: None),
-    )
+    asked = Simulated(jobs=12, minutes=2, ahead_seconds=0)
+    places, start = (dynamodb_endpoint(), ministack_endpoint()), FakeClock().now()
+    found = simulation.simulate(asked, *places, start, lambda *_: None)
     assert (found.lost, found.doubled) == (0, 0)
     assert all(0 <= late <= 60_000 for late in found.lateness_ms)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from cfnlint.api import ManualArgs, lint
+from cfnlint.api import ManualArgs, lint  # type: ignore[import-untyped]
 
 import oncue.aws
 from oncue.aws.template import template

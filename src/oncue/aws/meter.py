@@ -32,7 +32,7 @@ class Units(NamedTuple):
         return Units(self.writes - other.writes, self.reads - other.reads, requests)
 
 
-class Kept(NamedTuple):
+class StoredItem(NamedTuple):
     """What is known of an item in the table."""
 
     size: int = 0
@@ -47,7 +47,7 @@ class Meter:
     def __init__(self) -> None:
         self._writes = self._reads = 0.0
         self._requests = 0
-        self._items: dict[tuple[Any, ...], Kept] = {}
+        self._items: dict[tuple[Any, ...], StoredItem] = {}
         self._lock = threading.Lock()
 
     @property
@@ -66,7 +66,7 @@ class Meter:
             factor = 2 if method == "transact_write_items" else 1
             refused = method != "batch_execute_statement" and not answer
             for at, (key, item) in enumerate(_writes(method, asked)):
-                old = self._items.get(key, Kept())
+                old = self._items.get(key, StoredItem())
                 new = old if item is _SAME else _kept(item)
                 self._writes += factor * _units(max(old.size, new.size), WRITE_BYTES)
                 if not refused and not _failed(answer, at):
@@ -146,9 +146,9 @@ def _failed(answer: Mapping[str, Any], at: int) -> bool:
     return isinstance(told, list) and "Error" in told[at]
 
 
-def _kept(item: Item) -> Kept:
+def _kept(item: Item) -> StoredItem:
     entry = (*_key(item), *map(_plain, (item["look"], item.get("at")))) if "look" in item else ()
-    return Kept(_size(item), entry)
+    return StoredItem(_size(item), entry)
 
 
 def _key(item: Item) -> tuple[Any, ...]:

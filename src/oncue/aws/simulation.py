@@ -59,7 +59,7 @@ class Simulated:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Simulation:
     """What came of it."""
 
     simulated: Simulated
@@ -133,7 +133,7 @@ class FullTime:
 
 def simulate(
     simulated: Simulated, endpoint: str, sqs_endpoint: str, start: Moment, progress: Progress
-) -> Outcome:
+) -> Simulation:
     """Make a table and a queue, store the jobs, let the minutes pass, and remove both."""
     clock = FakeClock(start)
     with (
@@ -148,7 +148,7 @@ def simulate(
             progress(tick + 1, f"{len(place.sqs.arrivals):,} of {simulated.jobs:,} jobs sent")
         used = place.meter.units
         _tick(clock)
-        return Outcome(simulated, list(place.sqs.arrivals), used, place.meter.units - used)
+        return Simulation(simulated, list(place.sqs.arrivals), used, place.meter.units - used)
 
 
 def _store(cue: Scheduler, simulated: Simulated, waiting: list[Moment], now: Moment) -> None:

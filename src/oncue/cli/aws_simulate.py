@@ -16,7 +16,7 @@ from oncue.clock import SystemClock
 from oncue.core.payload import LIMIT_BYTES
 
 if TYPE_CHECKING:
-    from oncue.aws.simulation import Outcome, Simulated
+    from oncue.aws.simulation import Simulation, Simulated
 
 MOST_JOBS = 100_000
 MOST_MINUTES = 1440
@@ -105,7 +105,7 @@ def _simulated(options: dict[str, Any]) -> Simulated:
     )
 
 
-def _show(found: Outcome, region: str) -> None:
+def _show(found: Simulation, region: str) -> None:
     asked = found.simulated
     click.echo(
         f"{counted(asked.jobs, 'job')} due within {counted(asked.minutes, 'minute')}, "
@@ -139,7 +139,7 @@ def _seconds(milliseconds: int | None) -> str:
     return "–" if milliseconds is None else f"{milliseconds / 1000:.3f} s"
 
 
-def _document(found: Outcome, region: str) -> dict[str, Any]:
+def _document(found: Simulation, region: str) -> dict[str, Any]:
     writes, reads = found.job_units
     return {
         "load": found.simulated,

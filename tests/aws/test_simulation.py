@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from oncue.aws import emulator, simulation
 from oncue.aws.meter import Meter, MeteredClient, Units
-from oncue.aws.simulation import Simulation, Simulated
+from oncue.aws.simulation import Simulated, Simulation
 from oncue.clock import FakeClock
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.table import Table

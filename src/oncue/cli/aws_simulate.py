@@ -16,7 +16,7 @@ from oncue.clock import SystemClock
 from oncue.core.payload import LIMIT_BYTES
 
 if TYPE_CHECKING:
-    from oncue.aws.simulation import Simulation, Simulated
+    from oncue.aws.simulation import Simulated, Simulation
 
 MOST_JOBS = 100_000
 MOST_MINUTES = 1440

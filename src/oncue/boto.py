@@ -81,7 +81,7 @@ def connect(
 
     own = logging.getLogger("botocore")
     if own.level == logging.NOTSET:  # its lines at DEBUG hold whole requests, payloads included
-        own.setLevel(max(logging.INFO, own.getEffectiveLevel()))
+        own.setLevel(logging.WARNING)
     config = Config(connect_timeout=CONNECT_SECONDS, **settings, **LEAN)
     try:
         make: Any = boto3.client

@@ -1,4 +1,5 @@
-"""A table, a queue of SQS and the handlers, as they would be deployed; time is moved by hand."""
+"""A table, a queue of SQS and the handlers, as they would be deployed, with the rights that the
+template gives them; time is moved by hand."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ from oncue import Scheduler, boto
 from oncue.aws import sandbox
 from oncue.clock import FakeClock
 from oncue.core.moment import Moment, parse, render
+from oncue.stores.dynamodb.table import Table
+from tests.aws.deployed import LimitedDynamoDB, LimitedSqs, Role
 from tests.servers import dynamodb_endpoint, ministack_endpoint
 from tests.servers.clients import CREDENTIALS, client
 from tests.stores.dynamo import OwnTable, new_table
@@ -65,8 +68,9 @@ class Stack:
         self.real = client("sqs", endpoint)
         attributes = {"FifoQueue": "true"} if fifo else {}
         self.url = self.real.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
-        self.sqs = Sqs(self.real)
-        self.sink = f"sqs://{name}?endpoint={endpoint}"
+        self.role = Role()
+        self.sqs = Sqs(LimitedSqs(self.real, self.role))
+        self.sink = self.url  # as the template does: then SQS need not be asked for it
         for variable, value in CREDENTIALS.items():
             monkeypatch.setenv(variable, value)
         monkeypatch.setenv("ONCUE_STORE", STORE)
@@ -76,7 +80,8 @@ class Stack:
             boto, "connect", lambda *a, **k: self.sqs if a[0] == "sqs" else connect(*a, **k)
         )
         self.clock = FakeClock(START)
-        self.store = OwnTable(new_table(), self.clock, shards=2)
+        table = Table(new_table().name, lambda: LimitedDynamoDB(dynamodb(), self.role))
+        self.store = OwnTable(table, self.clock, shards=2)
         monkeypatch.setattr(sandbox, "Scheduler", lambda url: Scheduler(self.store))
         self.cue = sandbox.scheduler()
 
@@ -102,7 +107,8 @@ class Stack:
 
     def invoke(self, name: str, event: Any = None, context: Context | None = None) -> Any:
         handler = getattr(oncue.aws, name)
-        return handler(self.event() if event is None else event, context or Context())
+        with self.role.acting(name):
+            return handler(self.event() if event is None else event, context or Context())
 
     def dispatch(self, **fields: Any) -> Any:
         return self.invoke("dispatch", self.event(**fields))

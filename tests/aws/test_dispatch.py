@@ -183,7 +183,7 @@ def test_trouble_with_one_queue_does_not_keep_the_others_from_delivery(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tick, "LONGEST_PAUSE_SECONDS", 0.0)  # time stands still in this test
-    stack.cue.set_queue("lost", sink="sqs://lost-queue?endpoint=http://127.0.0.1:1")
+    stack.cue.set_queue("lost", sink="http://127.0.0.1:1/000000000000/lost-queue")
     stack.cue.schedule("x", queue="lost")
     job = stack.cue.schedule("y")
     stack.dispatch()

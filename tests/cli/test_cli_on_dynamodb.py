@@ -34,6 +34,7 @@ EVENT = {
     "eventTimestamp": "2026-01-01T12:00:00Z",
 }
 TRIED = {
+    "aws",
     *("migrate", "config", "jobs", "queues", "rules", "events", "schedules", "top", "nodes"),
     *("forecast", "reclaim", "worker", "serve", "dump", "restore", "token", "doctor", "bench"),
     "inbox",
@@ -171,3 +172,9 @@ def test_a_store_moves_to_a_file_and_back(place: Place) -> None:
     assert "Dumped 30 jobs and 1 queue" in place.run("dump", "d.ndjson").err
     assert "Stored 30 jobs" in place.run("restore", "d.ndjson", "--store", "sqlite:///n.db").out
     place.run("restore", "d.ndjson", "--dry-run")
+
+
+def test_a_lambda_handler_runs_on_a_table(place: Place) -> None:
+    place.run("jobs", "add", '{"n": 1}')
+    ended = place.run("aws", "invoke", "dispatch", "--quiet")
+    assert ended.json["time_over"] is False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -60,6 +60,14 @@ def scheduler() -> Scheduler:
             give_settings(found)
             _open[url] = found
         return found
+
+
+def adopt(url: str, cue: Scheduler, sinks: Mapping[str, Sink]) -> None:
+    """Have this scheduler as that of the store `url`, with these sinks by their URLs: for
+    simulations, which have a clock of their own."""
+    with _opening:
+        _open[url] = cue
+        _sinks.update(sinks)
 
 
 def open_sink(url: str) -> Sink:

@@ -40,6 +40,7 @@ COMMANDS = {
     "nodes": "oncue.cli.nodes:nodes",
     "forecast": "oncue.cli.forecast:forecast",
     "cost": "oncue.cli.cost:cost",
+    "aws": "oncue.cli.aws:aws",
     "reclaim": "oncue.cli.reclaim:reclaim",
     "worker": "oncue.cli.worker:worker",
     "serve": "oncue.cli.serve:serve",

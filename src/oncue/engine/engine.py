@@ -136,6 +136,8 @@ class Engine:
         ended += [route.dispatcher.finish(self._left(ends)) for route in routes]
         self._routes, self._retiring = {}, routes
         self._retire(last=True)
+        for route in routes:
+            route.dispatcher.give_up()
         if self._collector is not None:
             self._collector.leave()
         ended.append(self.keeper.loop.stop(self._left(ends)))
@@ -158,7 +160,7 @@ class Engine:
         between two ticks. `is_over`: there is no time to begin more. `around`: the moment for which
         the tick was made. `only`: deliver nothing but this queue. Trouble with one part does not
         keep the others from their work; the first is raised at the end."""
-        tick = Tick(self._clock, is_over)
+        tick = Tick(self._clock, is_over, self._ahead_seconds / TICKS_AHEAD)
         tick.work_off([self._supervise])
         routes = [one for name, one in self._routes.items() if only in (None, name)]
         collector = self._collector if only is None else None

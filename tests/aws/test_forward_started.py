@@ -131,3 +131,14 @@ def test_settings_from_before_a_standstill_are_not_used(streaming: Stack) -> Non
     streaming.dispatch()
     assert forward(streaming) == []
     assert streaming.sent_ids == [job.id]
+
+
+@pytest.mark.parametrize("rec", [{"S": "no record"}, {"N": "5"}, {"S": "[]"}, None])
+def test_what_another_program_wrote_does_not_stop_the_stream(streaming: Stack, rec: Any) -> None:
+    ids = start(streaming, 2)
+    event = streaming.stream_event()
+    image = {"pk": {"S": "i#x"}, "sk": {"S": "head"}, "rec": rec}
+    change = {"SequenceNumber": "1", "NewImage": image}
+    event["Records"].insert(0, {"dynamodb": change})
+    assert streaming.invoke("forward_started", event) == {"batchItemFailures": []}
+    assert streaming.sent_ids == sorted(ids)

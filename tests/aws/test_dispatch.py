@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from oncue.aws import sandbox
-from oncue.core.errors import InvalidInput
+from oncue.clock import FakeClock
+from oncue.core import recurrence
+from oncue.core.errors import InvalidInput, StoreUnavailable
 from oncue.core.lifecycle import State
 from oncue.core.moment import parse
 from oncue.engine import tick
+from oncue.engine.alarm import Alarm
 from oncue.ports.inbox import InboxSettings
+from oncue.stores.dynamodb.filed import Filed
+from oncue.stores.dynamodb.inbox_batch import FoundBatch
 from tests.aws.stack import START, Context, Stack, metrics_in
 
 SAMPLE_ITEM = {
@@ -246,3 +252,134 @@ def test_no_job_is_lost_or_doubled_over_an_hour_of_ticks(inbox: Stack) -> None:
         inbox.dispatch()
         inbox.clock.advance(60)
     assert Counter(inbox.sent_ids) == expected
+
+
+def test_a_schedule_that_cannot_be_decided_on_keeps_nothing_from_delivery(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.cue.put_schedule("lost", cron="* * * * *", payload="x")
+    job = stack.cue.schedule("y")
+
+    def fail(*args: object) -> None:
+        raise InvalidInput("its time zone has gone", "/timezone")
+
+    monkeypatch.setattr(recurrence, "plan", fail)
+    asked = iter(range(200))
+    context = Context(lambda: 60_000 if next(asked, None) is not None else 0)
+    assert not stack.invoke("dispatch", context=context)["time_over"]
+    assert stack.sent_ids == [job.id]
+
+
+@pytest.mark.parametrize("overlap", ["allow", "skip", "queue"])
+def test_an_occurrence_just_after_a_tick_is_not_missed(stack: Stack, overlap: str) -> None:
+    stack.clock.set(parse("2122-01-24T11:50:00Z"))
+    stack.cue.put_schedule(
+        "hourly", cron="0 * * * *", payload="x", overlap=overlap, catch_up="skip"
+    )
+    for time in ("11:59:59.900", "12:01:00.500", "12:02:00.500"):
+        stack.clock.set(parse(f"2122-01-24T{time}Z"))
+        stack.dispatch()
+    assert len(stack.sent) == 1
+
+
+def test_started_jobs_are_not_read_again_by_every_tick(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.cue.set_queue("work", sink=stack.sink, completion="worker")
+    stack.cue.schedule_many({"payload": n, "queue": "work"} for n in range(5))
+    stack.dispatch()
+    stack.dispatch()
+    walks: list[None] = []
+    walk = stack.store._live_jobs
+
+    def walk_noted() -> Iterator[Filed]:
+        walks.append(None)
+        return walk()
+
+    monkeypatch.setattr(stack.store, "_live_jobs", walk_noted)
+    for _ in range(5):
+        stack.clock.advance(60)
+        stack.dispatch()
+    assert walks == []
+    stack.clock.advance(3600)
+    stack.dispatch()
+    assert len(walks) == 1
+
+
+class PacedAlarm(Alarm):
+    """Resting lets the time of the stack pass."""
+
+    clock: FakeClock
+
+    def rest(self, seconds: float | None) -> float:
+        if seconds is None:
+            return super().rest(None)
+        self.clock.advance(seconds)
+        return 0.0
+
+
+def test_a_queue_with_a_rate_is_delivered_at_this_rate_and_nothing_ahead(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PacedAlarm, "clock", stack.clock, raising=False)
+    monkeypatch.setattr(tick, "Alarm", PacedAlarm)
+    stack.cue.set_queue("default", sink=stack.sink, rate_per_second=1.0)
+    for delay in (0, 75):  # what is sent ahead would arrive all at once
+        stack.cue.schedule_many({"payload": n, "delay": delay} for n in range(40))
+    began = stack.now
+    stack.dispatch()
+    assert len(stack.sent) == 40
+    assert 38_000 <= stack.now - began <= 42_000
+    stack.clock.set(began + 75_000)
+    stack.dispatch()
+    assert len(set(stack.sent)) == len(stack.sent) == 80
+    assert not any("DelaySeconds" in entry for entry in stack.sqs.entries)
+
+
+def test_what_could_not_be_settled_is_found_again_by_a_sandbox_that_lives_on(
+    inbox: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox.put_due("item", inbox.now)
+
+    def lose(*args: object) -> None:
+        raise StoreUnavailable("no answer")
+
+    with monkeypatch.context() as away:
+        away.setattr(FoundBatch, "settle", lose)
+        with pytest.raises(StoreUnavailable):
+            inbox.dispatch()
+    inbox.clock.advance(60)
+    inbox.dispatch()
+    assert inbox.sent == [("item", 1), ("item", 1)]
+    inbox.clock.advance(60)
+    inbox.dispatch()
+    assert len(inbox.sent) == 2
+
+
+def test_a_variable_changes_nothing_but_the_sink(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.cue.set_queue("mail", max_attempts=7)
+    monkeypatch.setenv("ONCUE_SINK_mail", stack.sink)
+    sandbox.give_settings(stack.cue)
+    queue = stack.cue.queue("mail")
+    assert (queue.sink, queue.max_attempts) == (stack.sink, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "sink", "why"),
+    [
+        ("MAIL", "stream:log:", "a stream sink needs completion='worker'"),
+        ("TASKS", "stream:log:", "a stream sink needs a DynamoDB table with a stream"),
+        ("MAIL", "smoke:signals", "there is no sink for"),
+        ("", "log:", "a queue name is"),
+    ],
+)
+def test_a_sink_that_would_lose_jobs_is_refused_when_a_sandbox_starts(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, name: str, sink: str, why: str
+) -> None:
+    monkeypatch.setenv(f"ONCUE_SINK_{name}", sink)
+    before = stack.cue.queues()
+    with pytest.raises(InvalidInput, match=f"ONCUE_SINK_{name}: {why}"):
+        sandbox.give_settings(stack.cue)
+    assert stack.cue.queues() == before

@@ -11,6 +11,7 @@ from oncue import Scheduler
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
 from tests.aws.stack import Stack
+from tests.stores.dynamo import another_dynamo
 
 
 @pytest.fixture
@@ -119,3 +120,25 @@ def test_a_stream_sink_needs_a_stream(stack: Stack) -> None:
 def test_a_stream_sink_needs_workers_that_complete(streaming: Stack) -> None:
     with pytest.raises(InvalidInput, match="completion='worker'"):
         streaming.cue.set_queue("mail", sink=f"stream:{streaming.sink}")
+
+
+def test_settings_from_before_a_standstill_are_not_used(streaming: Stack) -> None:
+    streaming.cue.set_queue("late", completion="worker")
+    assert streaming.cue.policies("late").sink is None  # and the monotonic clock stands still
+    other = Scheduler(another_dynamo(streaming.store))
+    other.set_queue("late", sink=f"stream:{streaming.sink}", completion="worker")
+    job = streaming.cue.schedule("x", queue="late")
+    streaming.dispatch()
+    assert forward(streaming) == []
+    assert streaming.sent_ids == [job.id]
+
+
+@pytest.mark.parametrize("rec", [{"S": "no record"}, {"N": "5"}, {"S": "[]"}, None])
+def test_what_another_program_wrote_does_not_stop_the_stream(streaming: Stack, rec: Any) -> None:
+    ids = start(streaming, 2)
+    event = streaming.stream_event()
+    image = {"pk": {"S": "i#x"}, "sk": {"S": "head"}, "rec": rec}
+    change = {"SequenceNumber": "1", "NewImage": image}
+    event["Records"].insert(0, {"dynamodb": change})
+    assert streaming.invoke("forward_started", event) == {"batchItemFailures": []}
+    assert streaming.sent_ids == sorted(ids)

@@ -276,3 +276,16 @@ def test_a_url_of_another_form_is_refused(url: str, text: str) -> None:
         open_sink(url)
     assert "secret" not in str(raised.value)
     assert raised.value.pointer == "/sink"
+
+
+@pytest.mark.parametrize("answer", [{"Failed": [{"Id": "99"}]}, {"Failed": [{"Id": "x"}]}, None])
+def test_an_answer_that_is_none_is_trouble_of_the_sink(answer: Any) -> None:
+    both = threading.Barrier(2)
+
+    def reply(entries: Sequence[Any]) -> Any:
+        both.wait(5)
+        return answer if job_id(entries[0]) == "job-0" else {}
+
+    with pytest.raises(SinkDown) as met:
+        sink(Sqs(reply)).deliver("mail", jobs(15))
+    assert met.value.untaken == dict.fromkeys(range(10))

@@ -9,16 +9,18 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from oncue import sinks
-from oncue.core.errors import InvalidInput
-from oncue.core.queue import default_queue
+from oncue.core.errors import InvalidInput, StoreUnusable
+from oncue.core.queue import Queue, check_queue_name, default_queue
 from oncue.ports.inbox import Inbox, InboxSettings
 from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
-from oncue.usecases.queues import put_queue
+from oncue.usecases.queues import change_queue, check_sink
 
 SINK = "ONCUE_SINK_"
 INBOX_SHARDS = "ONCUE_INBOX_SHARDS"
@@ -57,7 +59,11 @@ def scheduler() -> Scheduler:
         found = _open.get(url)
         if found is None:
             found = Scheduler(url)
-            give_settings(found)
+            try:
+                give_settings(found)
+            except BaseException:
+                found.close()
+                raise
             _open[url] = found
         return found
 
@@ -99,10 +105,21 @@ def _give_sinks(cue: Scheduler) -> None:
     for variable, url in os.environ.items():
         if variable.startswith(SINK) and url:
             name = variable.removeprefix(SINK)
-            queue = known.get(name) or default_queue(name.lower())
+            queue = known.get(name.upper())
+            queue = queue or default_queue(check_queue_name(name.lower(), variable))
             if queue.sink != url:
-                put_queue(cue.store, replace(queue, sink=url))
+                _check_sink(variable, replace(queue, sink=url), cue)
+                change_queue(cue.store, queue.name, partial(replace, sink=url))
                 cue.policies.forget()
+
+
+def _check_sink(variable: str, queue: Queue, cue: Scheduler) -> None:
+    """Refuse a sink to which jobs would be given in vain."""
+    try:
+        with suppress(StoreUnusable):  # a function need not have the right to describe the table
+            check_sink(queue, cue.store, cue.clock)
+    except InvalidInput as problem:
+        raise InvalidInput(problem.detail, variable) from None
 
 
 def _as_variable(queue: str) -> str:

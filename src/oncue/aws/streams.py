@@ -35,6 +35,7 @@ def forward_started(event: Event, context: Context) -> Mapping[str, Any]:
         raise InvalidInput("an event of a DynamoDB stream has a list of records.", "/Records")
     if not isinstance(store, DynamoStore):
         raise InvalidInput("only a DynamoDB table has a stream.", "/ONCUE_STORE")
+    cue.policies.forget()  # their age is unknown: a sandbox stands still between invocations
     by_queue: dict[str, list[StartedJob]] = {}
     for job in started_jobs(store, records):
         by_queue.setdefault(job.delivery.queue, []).append(job)

@@ -70,10 +70,16 @@ class Revision(NamedTuple):
     left_out: Sequence[Outcome]
 
 
-def plan(schedule: Schedule, now: Moment, fits: int = FITS, ahead_ms: int = AHEAD_MS) -> Plan:
+def plan(
+    schedule: Schedule,
+    now: Moment,
+    fits: int = FITS,
+    ahead_ms: int = AHEAD_MS,
+    late_ms: int = LATE_MS,
+) -> Plan:
     """What becomes of the occurrences that are due, and of those to be made ahead of time: a page
     of them. `fits` is how many jobs the store makes at once. If more are to be made, it wakes at
-    once."""
+    once. `late_ms`: what is no later than this is not missed."""
     when, upcoming = timing(schedule), schedule.progress.next_at
     made: list[Moment] = []
     left_out: list[Outcome] = []
@@ -82,7 +88,7 @@ def plan(schedule: Schedule, now: Moment, fits: int = FITS, ahead_ms: int = AHEA
             shortest, longest = HOLD_MS
             hold_ms = min(max((now - upcoming) // 10, shortest), longest)
             return Plan((), (), upcoming, now + hold_ms)
-        made, left_out, upcoming = _overdue(schedule, when, upcoming, now, fits)
+        made, left_out, upcoming = _overdue(schedule, when, upcoming, now, fits, late_ms)
     if schedule.is_ahead_of_time:
         ahead, upcoming = _walk(when, upcoming, now + ahead_ms, fits - len(made))
         made += ahead
@@ -212,7 +218,7 @@ def latest(when: Timing, first: Moment, until: Moment) -> Moment:
 
 
 def _overdue(
-    schedule: Schedule, when: Timing, first: Moment, now: Moment, fits: int
+    schedule: Schedule, when: Timing, first: Moment, now: Moment, fits: int, late_ms: int
 ) -> tuple[list[Moment], list[Outcome], Moment | None]:
     last = latest(when, first, now)
     if schedule.unfinished and schedule.overlap is Overlap.SKIP:
@@ -221,7 +227,7 @@ def _overdue(
         # A single one where the next has to wait for its end.
         made, upcoming = _walk(when, first, now, fits if schedule.overlap is Overlap.ALLOW else 1)
         return made, [], upcoming
-    if schedule.catch_up is CatchUp.SKIP and now - last > LATE_MS:
+    if schedule.catch_up is CatchUp.SKIP and now - last > late_ms:
         return [], [_span(Fate.MISSED, when, first, last, now)], _after(when, last)
     missed = [] if first == last else [_span(Fate.MISSED, when, first, last - 1, now)]
     return [last], missed, _after(when, last)

@@ -87,11 +87,14 @@ class Dispatcher:
         self._remote = node.store.traits.is_remote
         self._poll_seconds = node.store.traits.poll_seconds
         self._waits = self._remote
+        self.turn_seconds: float | None = None
+        """How long jobs of its queue, which has a rate, wait for their turn; None: none does."""
         self.woken: Callable[[], None] = lambda: None
         """Called when a batch has come to its end in another thread: make a step."""
 
     def step(self) -> float | None:
         """Claim → deliver → settle → go again; nothing due → rest until the next due time."""
+        self.turn_seconds = None
         self._settle_again()
         self._flights.check()
         if pause := self._circuit.pause_seconds():
@@ -150,6 +153,11 @@ class Dispatcher:
         """Raise what a batch in another thread has raised since the last step."""
         self._flights.check()
 
+    def give_up(self) -> None:
+        """Forget what could not be settled. The process goes on, and finds it again."""
+        while self._unsettled:
+            self._unsettled.pop().batch.forget()
+
     @property
     def is_flying(self) -> bool:
         """Whether a batch is under way in another thread."""
@@ -178,7 +186,9 @@ class Dispatcher:
     def _claim(self, queue: Queue, now: Moment) -> RangeBatch | ClaimBatch:
         if queue.completes_on == "delivery":
             limit = min(self._limit, RANGE_LIMIT)
-            return self._holder.claim(queue, limit, now, now + self.ahead_ms)
+            # What is sent ahead arrives when it is due, not at the rate at which it was sent.
+            ahead_ms = self.ahead_ms if queue.rate_per_second is None else 0
+            return self._holder.claim(queue, limit, now, now + ahead_ms)
         limit = min(self._limit, CLAIM_LIMIT)
         return ClaimBatch(self._store, queue, self._name, limit, now, self._claiming)
 
@@ -193,7 +203,10 @@ class Dispatcher:
             return None
         if due_at <= now:  # another is about to take it, or it has just arrived and wakes us
             return about(self._poll_seconds)
-        return max(0.0, (due_at - self._clock.now()) / 1000)
+        rest = max(0.0, (due_at - self._clock.now()) / 1000)
+        if queue.rate_per_second is not None and rest * queue.rate_per_second <= 1:
+            self.turn_seconds = rest
+        return rest
 
     def _deliver(self, queue: Queue, batch: DeliveryBatch, kept: Kept) -> Untaken:
         """What the sink did not take. Trouble of the sink itself opens the circuit."""

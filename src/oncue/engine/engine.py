@@ -61,6 +61,7 @@ class Engine:
     ) -> None:
         """`tick_seconds`: it is made for one `tick`, and these are so far apart. `ahead_seconds`:
         how far that tick looks ahead, by default until the one after the next."""
+        self._tick_seconds = tick_seconds or 0.0
         if ahead_seconds is None:
             ahead_seconds = 0.0 if tick_seconds is None else TICKS_AHEAD * tick_seconds
         self._ahead_seconds = ahead_seconds
@@ -140,6 +141,8 @@ class Engine:
         ended += [route.dispatcher.finish(self._left(ends)) for route in routes]
         self._routes, self._retiring = {}, routes
         self._retire(last=True)
+        for route in routes:
+            route.dispatcher.give_up()
         if self._collector is not None:
             self._collector.leave()
         ended.append(self.keeper.loop.stop(self._left(ends)))
@@ -162,7 +165,7 @@ class Engine:
         between two ticks. `is_over`: there is no time to begin more. `around`: the moment for which
         the tick was made. `only`: make no jobs, and deliver nothing but this queue. Trouble with
         one part does not keep the others from their work; the first is raised at the end."""
-        tick = Tick(self._clock, is_over)
+        tick = Tick(self._clock, is_over, self._tick_seconds)
         tick.work_off([self._supervise])
         routes = [one for name, one in self._routes.items() if only in (None, name)]
         collector = self._collector if only is None else None

@@ -12,7 +12,7 @@ from functools import partial
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
-from oncue.core.missed import LONGEST_GAP_MS, Look, Missed, missed_since
+from oncue.core.missed import JUMP_MS, LONGEST_GAP_MS, Look, Missed, missed_since
 from oncue.core.moment import Moment
 from oncue.core.retry import after_lapse
 from oncue.engine.node import Node
@@ -23,6 +23,7 @@ PAGE = 500
 LONGEST_REST_SECONDS = 2.0  # bounds the takeover: leases shorter than the rest begin during it
 SHORTEST_REST_SECONDS = 0.05
 WALK_EVERY_MS = 20_000
+WALK_OF_TICKS_MS = 3_600_000
 TICKS_MISSED = 3  # more in a row are an outage
 
 logger = logging.getLogger("oncue.engine")
@@ -36,7 +37,10 @@ class Reclaimer:
 
     def __init__(self, node: Node, tick_seconds: float | None = None) -> None:
         """`tick_seconds`: it lives for one tick, and these are so far apart. A sandbox that stood
-        still in between tells nothing by its monotonic clock, so only the wall clock is used."""
+        still in between tells nothing by its monotonic clock, so only the wall clock is used. Each
+        tick records its look, so that the next one knows that nothing was missed: it would have to
+        read all live claims to move them."""
+        self._is_of_tick = tick_seconds is not None
         self._origin, self._gap_ms = node.clock.origin, LONGEST_GAP_MS
         if tick_seconds is not None:
             origin = f"tick {secrets.token_hex(8)}"
@@ -111,19 +115,27 @@ class Reclaimer:
         look = self._look()
         running, last_look, next_lapse = self._store.leases()
         missed = self._missed_since(last_look, look)
-        if missed is None and not (running and look.needs_recording(last_look)):
+        is_wanted = running or self._is_of_tick
+        if missed is None and not (is_wanted and look.needs_recording(last_look)):
             return look, next_lapse
-        astray = missed is None and self._has_leases_astray(look)
+        astray = missed is None and self._has_leases_astray(look, last_look)
         applied = self._store.judge_leases(partial(self._judge, astray))
         if running:
             _warn_of(applied)
         return look, next_lapse if applied is None else self._store.leases().next_lapse
 
     def _missed_since(self, recorded: Look | None, look: Look) -> Missed | None:
+        if self._is_of_tick and self._last_look is None and recorded is not None:
+            passed_ms = look.wall - recorded.wall
+            if -JUMP_MS <= passed_ms <= self._gap_ms:
+                return None
         return missed_since(self._last_look, recorded, look, away=self._away, gap_ms=self._gap_ms)
 
-    def _has_leases_astray(self, look: Look) -> bool:
+    def _has_leases_astray(self, look: Look, recorded: Look | None) -> bool:
         """All live claims are read for that, so it is asked now and then."""
+        hours = {one.wall // WALK_OF_TICKS_MS for one in (look, recorded) if one is not None}
+        if self._is_of_tick and len(hours) == 1:
+            return False
         if look.monotonic_ms < self._next_walk_ms:
             return False
         self._next_walk_ms = look.monotonic_ms + WALK_EVERY_MS

@@ -72,7 +72,7 @@ class Recurrer:
             return min((wake_at - now) / 1000, LONGEST_REST_SECONDS)
         due = self._store.waking(now + self._early_ms, PAGE)
         if self._early_ms:
-            due = [one for one in due if one.is_ahead_of_time or is_awake(one, now)]
+            due = [one for one in due if _may_be_early(one) or is_awake(one, now)]
         self.make(due, now)
         return 0.0 if due else LONGEST_REST_SECONDS
 
@@ -110,7 +110,8 @@ class Recurrer:
     def _decided(self, schedule: Schedule, now: Moment) -> Advance:
         ahead_ms = recurrence.AHEAD_MS + self._early_ms
         tried = self._first_tried(schedule, now)
-        decided = recurrence.plan(schedule, tried, self._fits, ahead_ms)
+        late_ms = recurrence.LATE_MS + self._early_ms
+        decided = recurrence.plan(schedule, tried, self._fits, ahead_ms, late_ms)
         if schedule.emits is not None and decided.made:
             if self.publish is None:
                 raise Conflict("it emits events, and this process does not publish them.")
@@ -240,6 +241,12 @@ class Recurrer:
 def is_awake(schedule: Schedule, now: Moment) -> bool:
     wake_at = schedule.progress.wake_at
     return wake_at is not None and wake_at <= now
+
+
+def _may_be_early(schedule: Schedule) -> bool:
+    """Whether its jobs may be made before it wakes: not if it was put off."""
+    usual = recurrence.wake_for(schedule, schedule.progress.next_at)
+    return schedule.is_ahead_of_time and schedule.progress.wake_at == usual
 
 
 def _advance(schedule: Schedule, decided: recurrence.Plan, now: Moment) -> Advance:

@@ -27,8 +27,10 @@ LONGEST_PAUSE_SECONDS = 5.0  # for a sink in trouble; then it is the next tick t
 
 
 class Tick:
-    def __init__(self, clock: Clock, is_over: Callable[[], bool]) -> None:
-        """`is_over`: there is no time to begin more."""
+    def __init__(self, clock: Clock, is_over: Callable[[], bool], seconds: float) -> None:
+        """`is_over`: there is no time to begin more. `seconds`: until the next tick."""
+        self._clock = clock
+        self._ends = clock.monotonic() + seconds
         self._alarm = Alarm(clock)
         self._is_over = is_over
         self._trouble: Exception | None = None
@@ -53,17 +55,35 @@ class Tick:
             if 0 in rests:
                 continue
             pauses = [one.pause_seconds for one in dispatchers]
+            pauses = [one for one in pauses if 0 < one <= LONGEST_PAUSE_SECONDS]
             if any(one.is_flying for one in dispatchers):
                 self._alarm.rest(None)
             elif was_flying:  # a step has to be made after the last flight
                 continue
-            elif (pause := max(pauses, default=0.0)) and pause <= LONGEST_PAUSE_SECONDS:
-                self._alarm.pause(pause)
+            elif pauses:
+                self._alarm.pause(min(pauses))
             else:
                 break
+        self._keep_pace(dispatchers)
         for one in dispatchers:
             one.finish(None)
             self._made(one.check_flights)
+
+    def _keep_pace(self, dispatchers: Sequence[Dispatcher]) -> None:
+        """Deliver jobs that wait for their turn, because their queue has a rate: until none does,
+        or the next tick goes on with them."""
+        paced = [one for one in dispatchers if one.turn_seconds is not None]
+        while not self._is_over() and self._clock.monotonic() < self._ends:
+            self._alarm.arm()
+            was_flying = any(one.is_flying for one in paced)
+            rests = [self._made(one.step) for one in paced]
+            turns = [one.turn_seconds for one in paced if one.turn_seconds is not None]
+            if 0 in rests:
+                continue
+            if turns or any(one.is_flying for one in paced):
+                self._alarm.rest(min(turns, default=None))
+            elif not was_flying:
+                break
 
     def end(self) -> None:
         """Raise the first trouble that there was."""

@@ -168,11 +168,12 @@ class _Sending:
                 answer = self._client.send_message_batch(
                     QueueUrl=self._url, Entries=list(left.values())
                 )
-            except Exception as error:
+                failures = answer.get("Failed", ())
+                again = self._not_taken(failures, left)
+            except Exception as error:  # also if the answer is none
                 self._failed(error, left)
                 return
-            failures = answer.get("Failed", ())
-            left = self._not_taken(failures, left)
+            left = again
             if not left:
                 return
             why = code_of(failures[0])

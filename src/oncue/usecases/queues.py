@@ -10,7 +10,9 @@ from oncue.core.errors import Conflict, InvalidInput, NotFound
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, default_queue
 from oncue.engine.alarm import Alarm
+from oncue.ports.clock import Clock
 from oncue.ports.queues import QueueStore
+from oncue.ports.store import Store
 from oncue.sinks import open_sink
 from oncue.sinks.stream import PREFIX
 from oncue.usecases import intake
@@ -38,25 +40,10 @@ class LocalQueues(Local):
         `lease_seconds`, `timeout_seconds`, `rate_per_second`, `concurrency`, `retention_seconds`,
         `poison_after`, `shards`. Settings that are not given get their default."""
         queue = intake.queue(name, settings)
-        if queue.sink is not None:
-            open_sink(queue.sink, self.clock).close()
-            self._check_stream(queue, queue.sink)
+        check_sink(queue, self.store, self.clock)
         put_queue(self.store, queue)
         self.policies.forget()
         return queue
-
-    def _check_stream(self, queue: Queue, sink: str) -> None:
-        """Where nobody reads a stream, a job that was only marked as started would be lost."""
-        if not sink.startswith(PREFIX):
-            return
-        if queue.completes_on != "worker":
-            raise InvalidInput("a stream sink needs completion='worker'.", "/completion")
-        if self.store.describe().details.get("stream") != "NEW_AND_OLD_IMAGES":
-            raise InvalidInput(
-                "a stream sink needs a DynamoDB table with a stream of NEW_AND_OLD_IMAGES; "
-                "'oncue aws template --stream' has one.",
-                "/sink",
-            )
 
     def pause(self, name: str) -> None:
         """Take and deliver nothing of this queue until it is resumed; due work waits."""
@@ -101,6 +88,24 @@ class LocalQueues(Local):
         self.telemetry.forget(name)
 
 
+def check_sink(queue: Queue, store: Store, clock: Clock) -> None:
+    """Refuse a sink that cannot be opened, or in which jobs would be lost: where nobody reads a
+    stream, they would only be marked as started."""
+    if queue.sink is None:
+        return
+    open_sink(queue.sink, clock).close()
+    if not queue.sink.startswith(PREFIX):
+        return
+    if queue.completes_on != "worker":
+        raise InvalidInput("a stream sink needs completion='worker'.", "/completion")
+    if store.describe().details.get("stream") != "NEW_AND_OLD_IMAGES":
+        raise InvalidInput(
+            "a stream sink needs a DynamoDB table with a stream of NEW_AND_OLD_IMAGES; "
+            "'oncue aws template --stream' has one.",
+            "/sink",
+        )
+
+
 def unknown(name: str) -> NotFound:
     return NotFound(f"there is no queue {name!r}: it was never set and has no jobs.")
 
@@ -111,15 +116,15 @@ def queue_of(store: QueueStore, name: str) -> Queue:
 
 def put_queue(store: QueueStore, queue: Queue) -> None:
     """Give a queue these settings. `paused` is not one of them and stays as it is."""
-    _change(store, queue.name, lambda seen: replace(queue, paused=seen.paused))
+    change_queue(store, queue.name, lambda seen: replace(queue, paused=seen.paused))
 
 
 def set_paused(store: QueueStore, name: str, paused: bool) -> None:
     """Pause or resume a queue. Its settings stay as they are."""
-    _change(store, name, lambda seen: replace(seen, paused=paused))
+    change_queue(store, name, lambda seen: replace(seen, paused=paused))
 
 
-def _change(store: QueueStore, name: str, choose: Callable[[Queue], Queue]) -> None:
+def change_queue(store: QueueStore, name: str, choose: Callable[[Queue], Queue]) -> None:
     """Replace a queue by what `choose` makes of it, again if others change it meanwhile."""
     seen = _listed(store, name)
     while not store.put_queue(seen, choose(seen or default_queue(name))):

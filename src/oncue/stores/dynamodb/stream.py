@@ -7,6 +7,7 @@ another record, and does not start it again.
 
 from __future__ import annotations
 
+import logging
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.wire import from_wire
 from oncue.stores.dynamodb.writes import Item
 
+logger = logging.getLogger("oncue.aws")
+
 
 class StartedJob(NamedTuple):
     sequence: str
@@ -29,7 +32,7 @@ class StartedJob(NamedTuple):
 def started_jobs(store: DynamoStore, records: Iterable[Mapping[str, Any]]) -> list[StartedJob]:
     """The jobs that these records of the stream start, in order. What has changed since, such as a
     job that was reclaimed, is left out: that is told by a later record."""
-    items = {sequence: item for sequence, item in map(_read, records) if item is not None}
+    items = {sequence: item for sequence, item in map(_readable, records) if item is not None}
     found = store.parse({_id_of(item): item for item in items.values()}, "payload".__eq__)
     started = []
     for sequence, item in items.items():
@@ -44,6 +47,16 @@ def started_jobs(store: DynamoStore, records: Iterable[Mapping[str, Any]]) -> li
         )
         started.append(StartedJob(sequence, delivery))
     return started
+
+
+def _readable(record: Mapping[str, Any]) -> tuple[str, Item | None]:
+    """As `_read`. What is no record of a job, because another program has written it, starts none:
+    if it raised, no later record of the shard would ever be dealt with."""
+    try:
+        return _read(record)
+    except Exception as problem:
+        logger.error("a record of the stream cannot be read: %s", type(problem).__name__)
+        return "", None
 
 
 def _read(record: Mapping[str, Any]) -> tuple[str, Item | None]:

@@ -156,11 +156,12 @@ def test_what_was_sent_when_a_tick_was_killed_is_sent_again_with_the_same_attemp
         dying.setattr(type(stack.store), "settle_range", die)
         with pytest.raises(BaseException):  # noqa: B017, PT011
             stack.dispatch()
-    assert len(stack.sent) == 30
+    before = Counter(stack.sent_ids)
+    assert before
     stack.clock.advance(120)
     stack.dispatch()
     stack.dispatch()
-    assert stack.sent_ids == sorted([*ids, *ids])
+    assert Counter(stack.sent_ids) == Counter(ids) + before
     assert {attempt for _, attempt in stack.sent} == {1}
 
 

@@ -8,7 +8,7 @@ import boto3
 from botocore.config import Config
 
 from oncue.boto import LEAN
-from oncue.boto_json import fasten
+from oncue.boto.shapes import fasten
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",

@@ -17,53 +17,53 @@ import msgspec
 _BODY = "oncue_body"
 
 
-class Value(TypedDict, total=False):
+class AttributeValue(TypedDict, total=False):
     S: str
     N: str
     B: bytes
     SS: list[str]
     NS: list[str]
     BS: list[bytes]
-    M: dict[str, Value]
-    L: list[Value]
+    M: dict[str, AttributeValue]
+    L: list[AttributeValue]
     NULL: bool
     BOOL: bool
 
 
 class Found(TypedDict, total=False):
-    Items: list[dict[str, Value]]
+    Items: list[dict[str, AttributeValue]]
     Count: int
     ScannedCount: int
-    LastEvaluatedKey: dict[str, Value]
+    LastEvaluatedKey: dict[str, AttributeValue]
     ConsumedCapacity: Any
 
 
 class Wanted(TypedDict, total=False):
-    Keys: list[dict[str, Value]]
+    Keys: list[dict[str, AttributeValue]]
     ConsistentRead: bool
 
 
 class Got(TypedDict, total=False):
-    Responses: dict[str, list[dict[str, Value]]]
+    Responses: dict[str, list[dict[str, AttributeValue]]]
     UnprocessedKeys: dict[str, Wanted]
     ConsumedCapacity: Any
 
 
-class Written(TypedDict, total=False):
-    UnprocessedItems: dict[str, list[dict[str, dict[str, dict[str, Value]]]]]
+class BatchWritten(TypedDict, total=False):
+    UnprocessedItems: dict[str, list[dict[str, dict[str, dict[str, AttributeValue]]]]]
     ConsumedCapacity: Any
 
 
-class Problem(TypedDict, total=False):
+class StatementError(TypedDict, total=False):
     Code: str
     Message: str
-    Item: dict[str, Value]
+    Item: dict[str, AttributeValue]
 
 
 class Said(TypedDict, total=False):
-    Error: Problem
+    Error: StatementError
     TableName: str
-    Item: dict[str, Value]
+    Item: dict[str, AttributeValue]
 
 
 class Executed(TypedDict, total=False):
@@ -82,7 +82,7 @@ ANSWERS: Mapping[str, Mapping[str, msgspec.json.Decoder[Any]]] = {
     "dynamodb": {
         "Query": msgspec.json.Decoder(Found),
         "BatchGetItem": msgspec.json.Decoder(Got),
-        "BatchWriteItem": msgspec.json.Decoder(Written),
+        "BatchWriteItem": msgspec.json.Decoder(BatchWritten),
         "BatchExecuteStatement": msgspec.json.Decoder(Executed),
     },
     "sqs": {"SendMessageBatch": msgspec.json.Decoder(Sent)},

@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from oncue.boto import LEAN
-from oncue.boto_json import fasten
+from oncue.boto.shapes import fasten
 
 ITEM = {
     "pk": {"S": "ä#\u2028 \U0001f600"},

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl
 
-from oncue.boto_json import fasten
+from oncue.boto.shapes import fasten
 from oncue.core.errors import InvalidInput
 
 CONNECT_SECONDS = 2.0

@@ -13,8 +13,8 @@ from oncue.aws.units import Life
         (Life(500), 2, 1.5),
         (Life(500, keeps_history=True), 4, 1.5),
         (Life(500, idempotent=True), 6, 1.5),
-        (Life(500, keeps_history=True, pulled=True), 7, 3.5),
-        (Life(500, keeps_history=True, pulled=True, heartbeats=3), 10, 9.5),
+        (Life(500, keeps_history=True, pulled=True), 7, 2.5),
+        (Life(500, keeps_history=True, pulled=True, heartbeats=3), 10, 5.5),
     ],
 )
 def test_a_small_job_takes_what_the_decision_says(life: Life, writes: float, reads: float) -> None:

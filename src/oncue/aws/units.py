@@ -67,10 +67,10 @@ class Life:
 
     @property
     def reads(self) -> float:
-        """Read units from storing the job to its end: its item twice, its record, and two for each
+        """Read units from storing the job to its end: its item twice, its record, and one for each
         report of a worker."""
         found = 2 * _units(self._waiting_bytes) * WRITE_BYTES / READ_BYTES + 1
-        reported = 2 * (1 + self.heartbeats) if self.pulled else 0
+        reported = 1 + self.heartbeats if self.pulled else 0
         return found + reported + -(-self._apart_bytes // READ_BYTES)
 
     @property

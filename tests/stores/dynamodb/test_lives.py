@@ -26,14 +26,14 @@ COSTS = {
     "sink, plain, kept": Units(4, 2, 1.05, 9.75),  # planned: 4 W, 1.5 R
     "sink, chosen id, kept": Units(7, 2, 1, 11),  # planned: 6 W, 1.5 R
     "sink, chosen id, nothing kept": Units(6, 2, 1, 11),
-    "pulled, plain, kept": Units(7, 0, 3, 8),  # planned: 7 W, 2.5 R
-    "heartbeat": Units(1, 0, 2, 1),  # planned: 1 W, 1 R
+    "pulled, plain, kept": Units(7, 0, 2, 8),  # planned: 7 W, 2.5 R
+    "heartbeat": Units(1, 0, 1, 1),  # planned: 1 W, 1 R
     "cancel, far": Units(3, 0, 2, 2),  # planned: 5 W, 2 R
     "cancel, soon": Units(5, 2, 2, 3),  # planned: 7 W, 2 R
     "reschedule, far": Units(6, 0, 2, 2),  # planned: 6 W, 2 R
     "reschedule, soon": Units(6, 2, 2, 3),  # planned: 8 W, 2 R
-    "retry": Units(5, 0, 2, 1),  # planned: 7 W, 1 R
-    "reclaim": Units(5, 0, 2, 1),  # planned: 7 W, 1 R
+    "retry": Units(5, 0, 1, 1),  # planned: 7 W, 1 R
+    "reclaim": Units(5, 0, 1, 1),  # planned: 7 W, 1 R
     "rule fires": Units(11.05, 2.75, 2, 3),  # planned: 10 W
 }
 ON_A_FULL_TABLE = ("sink, plain, kept", "pulled, plain, kept", "cancel, soon", "retry")

@@ -28,7 +28,7 @@ from oncue.core.dumped import DumpedJob
 from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
 from oncue.core.lease import Touch
-from oncue.core.lifecycle import Verb
+from oncue.core.lifecycle import State, Verb
 from oncue.core.missed import Look, missed_since
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue, RetryPolicy
@@ -268,7 +268,14 @@ class Waiting(RuleBasedStateMachine):
         self, queue: Queue, dispatcher: str, limit: int, ahead: int, in_flight: int
     ) -> None:
         last = self.ranges[-in_flight:] if in_flight else []
+        if self._has_expired_in_range(queue):  # when that is cancelled is up to the store
+            last = []
         self._claim_range(queue, dispatcher, limit, self.now + ahead, last)
+
+    def _has_expired_in_range(self, queue: Queue) -> bool:
+        wanted = JobFilter(queue=queue.name, state=State.DISPATCHED)
+        expiries = [job.expires_at for job in listed(self.reference, wanted)]
+        return any(at is not None and at <= to_datetime(self.now) for at in expiries)
 
     def _claim_range(
         self,

@@ -222,6 +222,8 @@ class ClaimStore(Protocol):
 
         `due_until` (default `now`) takes work ahead of time for sinks that can delay it. What has
         expired or was put off is treated as by `claim`; a queue that others hold is left as it is.
+        A job that arrived in a range of this dispatcher and has expired is not handed over. Whether
+        it is cancelled at once or when the range ends is up to the store.
 
         While a record stands, the scheduled jobs of the shard up to the last one ever returned
         under its fence, in hand-over order, count as dispatched, even one that arrives there

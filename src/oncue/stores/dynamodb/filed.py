@@ -95,7 +95,7 @@ class Filed:
 
     def is_gone(self, now: Moment) -> bool:
         """Whether it is as if it were not there. Items may outlive their time by days."""
-        return self.until is not None and self.until <= now
+        return self.until is not None and self.until < now
 
     def is_visible(self, now: Moment) -> bool:
         return not self.record.hidden and not self.is_gone(now)

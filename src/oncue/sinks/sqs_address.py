@@ -73,14 +73,14 @@ class SqsAddress(NamedTuple):
     def is_fifo(self) -> bool:
         return self.queue.endswith(".fifo")
 
-    def connect(self) -> Any:
+    def connect(self, tries: int = TRIES) -> Any:
         """A client. It repeats a call that was throttled, or whose answer did not come, with
-        growing random pauses."""
+        growing random pauses; in all it makes so many tries."""
         return boto.connect(
             *("sqs", self.region, self.endpoint),
             name=f"SQS queue {self.queue}",
             pointer="/sink",
             read_timeout=READ_SECONDS,
             max_pool_connections=CALLS_AT_ONCE,
-            retries={"total_max_attempts": TRIES, "mode": "standard"},
+            retries={"total_max_attempts": tries, "mode": "standard"},
         )

@@ -46,7 +46,7 @@ class SqsBounds:
 
     def _asked(self) -> int:
         try:
-            client = self._address.connect()
+            client = self._address.connect(tries=1)  # somebody waits to schedule a job
             url = self._address.url
             url = url or client.get_queue_url(QueueName=self._address.queue)["QueueUrl"]
             wanted = ["MaximumMessageSize"]

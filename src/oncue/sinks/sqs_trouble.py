@@ -53,7 +53,7 @@ def explain(queue: str, problem: Exception) -> SinkDown:
     if _names(code, ("AccessDenied",)):
         return SinkDown(
             f"SQS queue {queue}: access was refused ({code}). The credentials need sqs:SendMessage "
-            "and sqs:GetQueueUrl; docs/aws.md has the policy."
+            "and, for a sink by name, sqs:GetQueueUrl: see docs/sqs.md."
         )
     status = answer_of(problem).get("ResponseMetadata", {}).get("HTTPStatusCode")
     return SinkDown(f"SQS queue {queue}: {code or status or unreached(problem, 'sink')}")

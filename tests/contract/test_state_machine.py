@@ -58,6 +58,7 @@ QUEUES = (WORK, GONE, DELIVER, HANDED, PLAIN)
 BY_NAME = {queue.name: queue for queue in QUEUES}
 IDS = [f"job-{number}" for number in range(6)]
 ALL = 1_000
+MOST_TURNED_BACK_MS = 60_000
 
 picks = st.integers(0, 1_000)
 texts = st.sampled_from(["x", "y"])
@@ -92,6 +93,7 @@ class Waiting(RuleBasedStateMachine):
         self.ranges: list[RangeClaim] = []
         self.settled: set[str] = set()
         self.last_look: Look | None = None
+        self.latest = self.now
 
     def teardown(self) -> None:
         self.tested.close()
@@ -188,7 +190,12 @@ class Waiting(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([-3600, -20, -3, 3]))
     def turn_the_clock(self, seconds: int) -> None:
-        self.clock.set(self.now + seconds * 1000)
+        """A remote store goes by the time of its service, which is not set back by minutes."""
+        turned = self.now + seconds * 1000
+        self.latest = max(self.latest, self.now)
+        if self.tested.traits.is_remote:
+            turned = max(turned, self.latest - MOST_TURNED_BACK_MS)
+        self.clock.set(turned)
 
     @rule(away=st.booleans())
     def judge_leases(self, away: bool) -> None:

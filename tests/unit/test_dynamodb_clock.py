@@ -7,11 +7,14 @@ from email.utils import format_datetime
 import pytest
 from botocore.exceptions import ClientError
 
-from oncue.clock import FakeClock
+from oncue.clock import FakeClock, SystemClock
 from oncue.core.errors import StoreUnavailable
+from oncue.core.job import NewJob
+from oncue.core.lifecycle import State
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import default_queue
 from oncue.core.sharing import Taker
+from oncue.ports.clock import Clock
 from oncue.stores.dynamodb.skew import ServiceClock
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
@@ -138,7 +141,7 @@ def test_a_date_that_cannot_be_read_says_nothing(date: str) -> None:
 # -- on a table ------------------------------------------------------------------------------------
 
 
-def skewed_store(dynamodb: str, machine: FakeClock) -> DynamoStore:
+def skewed_store(dynamodb: str, machine: Clock) -> DynamoStore:
     clock = ServiceClock(machine)
     table = Table(new_table().name, lambda: clock.listen(dynamodb_client(dynamodb)))
     return DynamoStore(table, clock)
@@ -165,4 +168,30 @@ def test_a_store_on_a_machine_with_a_wrong_clock_takes_no_work(dynamodb: str) ->
         with pytest.raises(StoreUnavailable, match="behind that of DynamoDB"):
             call()
     assert store.queues() == [], "all else goes on, by the time of the service"
+    store.close()
+
+
+class TurnedClock(SystemClock):
+    """The clock of this machine after it was set back."""
+
+    back_ms = 0
+
+    def now(self) -> Moment:
+        return super().now() - self.back_ms
+
+
+def test_a_job_in_a_range_is_seen_to_be_by_a_machine_whose_clock_was_set_back(
+    dynamodb: str,
+) -> None:
+    machine = TurnedClock()
+    store = skewed_store(dynamodb, machine)
+    now = store.clock.now()
+    job = NewJob(id="one", queue="mail", due_at=now, payload=b"{}", priority=0, created_at=now)
+    store.insert([job], now)
+    taken = store.claim_range(default_queue("mail"), "me", 1, now, lease_seconds=600)
+    assert [one.id for one in taken.jobs] == ["one"]
+    machine.back_ms = 3_600_000
+    found = store.get("one")
+    assert found is not None
+    assert found.state is State.DISPATCHED
     store.close()

@@ -2,7 +2,9 @@
 
 While a lease is held, the waiting jobs of the shard up to `through` that are due by `cutoff` count
 as dispatched. Whoever changes one of them that is due soon makes sure, in the same transaction,
-that no lease covers it. A dispatcher never takes what is due later than that.
+that no lease covers it. A dispatcher never takes what is due later than that. "Soon" goes by the
+time of the service, which every answer tells anew: the clock of a machine that was set back is put
+right by the answer that brings the job.
 """
 
 from __future__ import annotations

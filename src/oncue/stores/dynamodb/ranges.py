@@ -22,13 +22,13 @@ from oncue.ports.claims import RangeClaim
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Refusal
 from oncue.stores.dynamodb import keys
-from oncue.stores.dynamodb.claims import SHARDS_AT_ONCE
 from oncue.stores.dynamodb.endings import DynamoEndings
 from oncue.stores.dynamodb.filed import Filed, turn_at
 from oncue.stores.dynamodb.filing import Saving
 from oncue.stores.dynamodb.jobs import MOST_RACES, too_many_races
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.leasing import LOOK_AHEAD_MS, ShardLease
+from oncue.stores.dynamodb.offers import SHARDS_AT_ONCE
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.writes import Item, unchanged
 

@@ -16,6 +16,7 @@ from boto3.dynamodb.types import TypeSerializer
 import oncue.aws
 from oncue import Scheduler, boto
 from oncue.aws import sandbox
+from oncue.aws.invocation import scheduled_event
 from oncue.clock import FakeClock
 from oncue.core.moment import Moment, parse, render
 from oncue.stores.dynamodb.table import Table
@@ -33,7 +34,6 @@ class Context:
     """As Lambda gives it to a handler."""
 
     function_name = "the-function"
-    aws_request_id = "93ea9825"
 
     def __init__(self, remaining_ms: Callable[[], int] = lambda: 60_000) -> None:
         self._remaining_ms = remaining_ms
@@ -91,19 +91,7 @@ class Stack:
 
     def event(self, **fields: Any) -> dict[str, Any]:
         """As EventBridge makes it."""
-        rule = "arn:aws:events:eu-central-1:287378123456:rule/dispatch"
-        return {
-            "version": "0",
-            "id": "93ea9825-264f-90fd-16a7-d640d156f5e9",
-            "detail-type": "Scheduled Event",
-            "source": "aws.events",
-            "account": "287378523389",
-            "time": render(self.now)[:19] + "Z",
-            "region": "eu-central-1",
-            "resources": [rule],
-            "detail": {},
-            **fields,
-        }
+        return {**scheduled_event(self.now), **fields}
 
     def invoke(self, name: str, event: Any = None, context: Context | None = None) -> Any:
         handler = getattr(oncue.aws, name)

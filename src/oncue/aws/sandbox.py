@@ -35,7 +35,6 @@ class Context(Protocol):
     """As much of Lambda's context as handlers use."""
 
     function_name: str
-    aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int: ...
 

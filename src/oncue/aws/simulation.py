@@ -17,7 +17,7 @@ from typing import Any
 
 from oncue.aws import cost, emulator, sandbox
 from oncue.aws.emulator import Arrival, Place
-from oncue.aws.event import scheduled_event
+from oncue.aws.invocation import LocalContext, scheduled_event
 from oncue.aws.meter import Units
 from oncue.aws.prices import MILLION, PriceList
 from oncue.aws.ticks import dispatch
@@ -30,7 +30,6 @@ from oncue.stores.dynamodb.store import DynamoStore
 
 MINUTE_MS = 60_000
 QUEUE = "default"
-FULL_TIME_MS = 60_000
 Progress = Callable[[int, str], None]
 """Called with a number of steps that are done and what was done last."""
 
@@ -121,16 +120,6 @@ class Simulation:
         }
 
 
-class FullTime:
-    """The context of a function that never runs out of time."""
-
-    function_name = "dispatch"
-    aws_request_id = "simulated"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return FULL_TIME_MS
-
-
 def simulate(
     simulated: Simulated, endpoint: str, sqs_endpoint: str, start: Moment, progress: Progress
 ) -> Simulation:
@@ -164,7 +153,7 @@ def _store(cue: Scheduler, simulated: Simulated, waiting: list[Moment], now: Mom
 
 def _tick(clock: FakeClock) -> None:
     with redirect_stdout(StringIO()):
-        dispatch(scheduled_event(clock.now()), FullTime())
+        dispatch(scheduled_event(clock.now()), LocalContext("dispatch", 60, clock))
 
 
 @contextmanager

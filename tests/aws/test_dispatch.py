@@ -18,9 +18,10 @@ from oncue.core.moment import parse
 from oncue.engine import tick
 from oncue.engine.alarm import Alarm
 from oncue.ports.inbox import InboxSettings
+from oncue.sinks.memory import MemorySink
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.inbox_batch import FoundBatch
-from tests.aws.stack import START, Context, Stack, metrics_in
+from tests.aws.stack import START, STORE, Context, Stack, metrics_in
 
 SAMPLE_ITEM = {
     "pk": "j#2015-03-20T09:45",
@@ -154,7 +155,7 @@ def test_what_was_sent_when_a_tick_was_killed_is_sent_again_with_the_same_attemp
 
     with monkeypatch.context() as dying:
         dying.setattr(type(stack.store), "settle_range", die)
-        with pytest.raises(BaseException):  # noqa: B017, PT011
+        with pytest.raises(Killed):
             stack.dispatch()
     before = Counter(stack.sent_ids)
     assert before
@@ -201,6 +202,18 @@ def test_the_sink_of_the_deployment_is_that_of_the_queue(stack: Stack) -> None:
     assert stack.cue.queue("default").sink == stack.sink
 
 
+def test_sinks_stay_open_from_tick_to_tick(stack: Stack) -> None:
+    sink = MemorySink()
+    sandbox.adopt(STORE, stack.cue, {"memory:mail": sink})
+    stack.cue.set_queue("mail", sink="memory:mail")
+    for count in (1, 2):
+        stack.cue.schedule("x", queue="mail")
+        stack.dispatch()
+        assert (sink.counts["mail"], sink.closed) == (count, False)
+    sandbox.close()
+    assert sink.closed
+
+
 def test_the_deployment_may_ask_for_an_inbox(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     assert stack.store.inbox.settings() is None
     monkeypatch.setenv("ONCUE_INBOX_SHARDS", "3")
@@ -242,7 +255,7 @@ def test_a_time_that_is_none_is_refused(stack: Stack) -> None:
     stack.invoke("dispatch", {})
 
 
-def test_no_job_is_lost_or_doubled_over_an_hour_of_ticks(inbox: Stack) -> None:
+def test_no_job_is_lost_or_doubled_over_twenty_minutes_of_ticks(inbox: Stack) -> None:
     expected: Counter[str] = Counter()
     for minute in range(20):
         for offset in (0, 7_000, 59_999):

@@ -27,7 +27,7 @@ def cue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduler]:
     with Scheduler("memory:") as cue:
         cue.set_queue("mail", sink=f"sqs://{name}?endpoint={endpoint}")
         yield cue
-    sinks._bounds.clear()
+    sinks._bounds.cache_clear()
 
 
 def test_a_payload_that_is_too_large_for_the_queue(cue: Scheduler) -> None:

@@ -52,11 +52,11 @@ class RecordingSqs:
 
 
 def _arrival(entry: Mapping[str, Any], sent_at: Moment) -> Arrival:
-    told = entry["MessageAttributes"]
+    attributes = entry["MessageAttributes"]
     arrives_at = sent_at + 1000 * entry.get("DelaySeconds", 0)
     return Arrival(
-        told["oncue-job-id"]["StringValue"],
-        parse(told["oncue-due-at"]["StringValue"]),
+        attributes["oncue-job-id"]["StringValue"],
+        parse(attributes["oncue-due-at"]["StringValue"]),
         arrives_at,
     )
 
@@ -93,7 +93,7 @@ def place(endpoint: str, sqs_endpoint: str, clock: Clock) -> Iterator[Place]:
 
 
 def _check(url: str) -> None:
-    """Refuse AWS itself: tables and queues there cost money, and a clock of ours is not theirs."""
+    """Refuse AWS itself: tables and queues cost money there, and its time is not simulated."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"{url!r} is not a URL such as http://127.0.0.1:4566.", "/endpoint")

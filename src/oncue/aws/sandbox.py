@@ -1,4 +1,4 @@
-"""A Lambda sandbox: what the invocations of one process share, because it is dear to make.
+"""A Lambda sandbox: what the invocations of one process share, because it takes long to make.
 
 The first invocation opens the store of `ONCUE_STORE`; those after it find it open.
 """

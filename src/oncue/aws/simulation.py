@@ -62,7 +62,7 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What came of it."""
+    """The result of a simulation."""
 
     simulated: Simulated
     arrivals: list[Arrival]

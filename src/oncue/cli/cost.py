@@ -195,7 +195,7 @@ def _say(text: str, indent: str = "") -> None:
 
 
 def money(dollars: float) -> str:
-    """$0.004 is not nothing."""
+    """In dollars and cents. A small amount is not shown as $0.00."""
     if 0 < dollars < 0.005:
         return "< $0.01"
     return f"${dollars:,.2f}"

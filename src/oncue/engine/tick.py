@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("oncue.engine")
 
 Step = Callable[[], float | None]
-LONGEST_PAUSE_SECONDS = 5.0  # for a sink in trouble; then it is the next tick that tries again
+LONGEST_PAUSE_SECONDS = 5.0  # for a sink in trouble; after a longer one, the next tick tries again
 
 
 class Tick:
@@ -91,7 +91,7 @@ class Tick:
             raise self._trouble
 
     def _made(self, step: Step) -> float | None:
-        """Trouble with one part does not keep the others from their work."""
+        """Make a step. Trouble with one part does not keep the others from their work."""
         try:
             return step()
         except Exception as error:

@@ -1,4 +1,5 @@
-"""What an SQS queue takes. It is asked before a job is stored: when it is due it is too late."""
+"""Which jobs an SQS queue takes. Checked before a job is stored: a refusal when it is due would be
+too late."""
 
 from __future__ import annotations
 

@@ -49,7 +49,6 @@ class Sqs:
         self._real = real
         self.entries: list[Any] = []
         self.before: Callable[[], None] = lambda: None
-        self.after: Callable[[], None] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -58,7 +57,6 @@ class Sqs:
         self.before()
         answer = self._real.send_message_batch(QueueUrl=QueueUrl, Entries=Entries)
         self.entries += Entries
-        self.after()
         return answer
 
 
@@ -144,11 +142,6 @@ class Stack:
     @property
     def sent_ids(self) -> list[str]:
         return sorted(job_id for job_id, _ in self.sent)
-
-    def waiting_in_queue(self) -> int:
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
-        told = self.real.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)
-        return sum(map(int, told["Attributes"].values()))
 
     def received(self) -> list[Any]:
         asked = {"QueueUrl": self.url, "MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"]}

@@ -115,8 +115,7 @@ def _delivered(answer: Any, queue: str) -> int:
 def _in_queue(sink: str) -> int:
     address = SqsAddress.read(sink)
     client, names = address.connect(), ["ApproximateNumberOfMessages"]
-    url = client.get_queue_url(QueueName=address.queue)["QueueUrl"]
-    told = client.get_queue_attributes(QueueUrl=url, AttributeNames=names)
+    told = client.get_queue_attributes(QueueUrl=address.find_url(client), AttributeNames=names)
     return int(told["Attributes"][names[0]])
 
 

@@ -51,7 +51,7 @@ class SqsSink:
 
     def _renew(self) -> None:
         """A client and threads of this process alone."""
-        self._url = self._address.url
+        self._url: str | None = None
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
         self._client = self._given
@@ -91,10 +91,9 @@ class SqsSink:
     def _queue_url(self, client: Any) -> str:
         if self._url is None:
             try:
-                answer = client.get_queue_url(QueueName=self._address.queue)
+                self._url = self._address.find_url(client)
             except Exception as error:
                 raise sqs_trouble.explain(self._address.queue, error) from None
-            self._url = answer["QueueUrl"]
         return self._url
 
 

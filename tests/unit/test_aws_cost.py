@@ -151,7 +151,9 @@ def test_the_sentences_say_what_was_assumed() -> None:
     assert "Free tiers are left out" in text
     assert "takes 5 write units and 1.5 read units" in text
     assert "a Lambda function looks once a minute at 4 shards (1 queue × 4) with 1 priority" in text
-    told = " ".join(assumptions(Workload(1, pulled=True), "us-east-1", free_tier=True))
+    pulled = Workload(1, pulled=True, heartbeats=1, keep_days=0.5)
+    told = " ".join(assumptions(pulled, "us-east-1", free_tier=True))
+    assert "(pulled by workers, 1 heartbeat, kept for 0.5 days)" in told
     assert "is taken off each line" in told
     assert "Not confirmed" not in told
     assert "Lambda" not in told

@@ -69,7 +69,7 @@ def scheduler() -> Scheduler:
 
 def adopt(url: str, cue: Scheduler, opened: Mapping[str, Sink]) -> None:
     """Have this scheduler as that of the store `url`, with these sinks by their URLs: for
-    simulations, which have a clock of their own."""
+    simulations and tests, which have a clock of their own."""
     with _opening:
         _open[url] = cue
         _sinks.update(opened)

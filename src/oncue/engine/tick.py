@@ -10,15 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from oncue.core.errors import OncueError
 from oncue.engine.alarm import Alarm
+from oncue.engine.collector import Collector
 from oncue.engine.dispatcher import Dispatcher
-
-if TYPE_CHECKING:
-    from oncue.engine.collector import Collector
-    from oncue.ports.clock import Clock
+from oncue.ports.clock import Clock
 
 logger = logging.getLogger("oncue.engine")
 

@@ -27,6 +27,7 @@ class StartedJob(NamedTuple):
     sequence: str
     """The number of the record in the stream."""
     delivery: Delivery
+    epoch: int
 
 
 def started_jobs(store: DynamoStore, records: Iterable[Mapping[str, Any]]) -> list[StartedJob]:
@@ -45,7 +46,7 @@ def started_jobs(store: DynamoStore, records: Iterable[Mapping[str, Any]]) -> li
             *(record.id, record.due_at, record.payload, record.attempt),
             *(token, record.queue, record.owner),
         )
-        started.append(StartedJob(sequence, delivery))
+        started.append(StartedJob(sequence, delivery, record.epoch))
     return started
 
 

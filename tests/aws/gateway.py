@@ -28,7 +28,6 @@ class Context:
     """As much of Lambda's context as handlers use."""
 
     function_name = "oncue-api"
-    aws_request_id = "8f5a3e0e-7a9f-4bb5-a0d2-0f3a7d5f4f11"
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.seconds = seconds

@@ -16,6 +16,7 @@ from boto3.dynamodb.types import TypeSerializer
 import oncue.aws
 from oncue import Scheduler, boto
 from oncue.aws import sandbox
+from oncue.aws.invocation import scheduled_event
 from oncue.clock import FakeClock
 from oncue.core.moment import Moment, parse, render
 from oncue.stores.dynamodb.table import Table
@@ -33,7 +34,6 @@ class Context:
     """As Lambda gives it to a handler."""
 
     function_name = "the-function"
-    aws_request_id = "93ea9825"
 
     def __init__(self, remaining_ms: Callable[[], int] = lambda: 60_000) -> None:
         self._remaining_ms = remaining_ms
@@ -49,7 +49,6 @@ class Sqs:
         self._real = real
         self.entries: list[Any] = []
         self.before: Callable[[], None] = lambda: None
-        self.after: Callable[[], None] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -58,7 +57,6 @@ class Sqs:
         self.before()
         answer = self._real.send_message_batch(QueueUrl=QueueUrl, Entries=Entries)
         self.entries += Entries
-        self.after()
         return answer
 
 
@@ -91,19 +89,7 @@ class Stack:
 
     def event(self, **fields: Any) -> dict[str, Any]:
         """As EventBridge makes it."""
-        rule = "arn:aws:events:eu-central-1:287378123456:rule/dispatch"
-        return {
-            "version": "0",
-            "id": "93ea9825-264f-90fd-16a7-d640d156f5e9",
-            "detail-type": "Scheduled Event",
-            "source": "aws.events",
-            "account": "287378523389",
-            "time": render(self.now)[:19] + "Z",
-            "region": "eu-central-1",
-            "resources": [rule],
-            "detail": {},
-            **fields,
-        }
+        return {**scheduled_event(self.now), **fields}
 
     def invoke(self, name: str, event: Any = None, context: Context | None = None) -> Any:
         handler = getattr(oncue.aws, name)
@@ -156,11 +142,6 @@ class Stack:
     @property
     def sent_ids(self) -> list[str]:
         return sorted(job_id for job_id, _ in self.sent)
-
-    def waiting_in_queue(self) -> int:
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
-        told = self.real.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)
-        return sum(map(int, told["Attributes"].values()))
 
     def received(self) -> list[Any]:
         asked = {"QueueUrl": self.url, "MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"]}

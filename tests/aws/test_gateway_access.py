@@ -29,7 +29,7 @@ def access(clock: FakeClock) -> Iterator[Access]:
     """The tokens of the function's store, changed from outside of it."""
     store = MemoryStore(clock)
     with deployed(scopes=None):
-        sandbox._open["memory:"] = Scheduler(store, clock=clock)
+        sandbox.adopt("memory:", Scheduler(store, clock=clock), {})
         yield Access(store, clock)
 
 

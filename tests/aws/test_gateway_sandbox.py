@@ -103,7 +103,7 @@ def test_a_wait_that_is_never_allowed_is_refused_all_the_same() -> None:
 @pytest.mark.usefixtures("function")
 def test_a_reclaim_run_ends_before_the_function_does() -> None:
     clock = FakeClock()
-    sandbox._open["memory:"] = Scheduler(MemoryStore(clock), clock=clock)
+    sandbox.adopt("memory:", Scheduler(MemoryStore(clock), clock=clock), {})
     for _ in range(3):
         GATEWAY.ask("POST", "/jobs", {"queue": "q"})
     assert len(GATEWAY.ask("POST", "/queues/q/claim", {"limit": 3}).json["items"]) == 3
@@ -209,7 +209,7 @@ def test_an_invocation_ends_when_its_jobs_were_given_back() -> None:
     """Or when they could not be, as here: then their lease ends by itself."""
     with deployed():
         store = Forgetful(FakeClock())
-        sandbox._open["memory:"] = Scheduler(store)
+        sandbox.adopt("memory:", Scheduler(store), {})
         for _ in range(30):
             GATEWAY.ask("POST", "/jobs", {"queue": "q", "payload": "x" * 260_000})
         assert GATEWAY.ask("POST", "/queues/q/claim", {"limit": 30}).status == 413

@@ -11,6 +11,7 @@ from oncue.aws import emulator, simulation
 from oncue.aws.meter import Meter, MeteredClient, Units
 from oncue.aws.simulation import Simulated, Simulation
 from oncue.clock import FakeClock
+from oncue.core.errors import SinkDown
 from oncue.stores.dynamodb.keys import Key
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.writes import ABSENT, Put, Remove, has
@@ -45,6 +46,17 @@ def test_table_and_queue_are_removed_also_if_it_is_interrupted(interrupted: bool
         dynamodb().describe_table(TableName=table)
     with pytest.raises(ClientError, match="NonExistentQueue"):
         client("sqs", ministack_endpoint()).get_queue_url(QueueName=queue)
+
+
+@pytest.mark.usefixtures("_credentials")
+def test_trouble_of_the_emulator_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object, **more: object) -> None:
+        raise ClientError({"Error": {"Code": "RequestThrottled"}}, "SendMessageBatch")
+
+    monkeypatch.setattr(emulator.RecordingSqs, "send_message_batch", fail)
+    places = (dynamodb_endpoint(), ministack_endpoint())
+    with pytest.raises(SinkDown, match="RequestThrottled"):
+        simulation.simulate(Simulated(1, 1), *places, FakeClock().now(), lambda *_: None)
 
 
 class Compared(MeteredClient):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oncue.aws.units import Life
 from tests.servers import dynamodb_endpoint, ministack_endpoint
 
 from .terminal import Ended, run, scheduler, see
@@ -158,24 +159,19 @@ def test_all_jobs_arrive_within_a_second(tmp_path: Path) -> None:
     assert told["dollars_per_month_of_ticks"]["lambda_calls"] == 0.0086
 
 
-def test_a_job_costs_what_is_documented(tmp_path: Path) -> None:
-    """As the table in docs/dynamodb.md says, and the leases that its batches take."""
+@pytest.mark.parametrize(
+    ("keep", "payload", "writes"), [("--no-keep", 400, 2), ("--keep", 400, 4), ("--keep", 700, 5)]
+)
+def test_a_job_costs_what_is_documented(
+    tmp_path: Path, keep: str, payload: int, writes: int
+) -> None:
+    """As 'oncue cost' and the table in docs/dynamodb.md say, and the leases of its batches."""
+    assert Life(payload, keeps_history=keep == "--keep").writes == writes
     endpoints = ("--endpoint", dynamodb_endpoint(), "--sqs-endpoint", ministack_endpoint())
-    for keep, writes in (("--no-keep", 2), ("--keep", 4)):
-        options = (
-            "--jobs",
-            "400",
-            "--minutes",
-            "1",
-            "--payload-bytes",
-            "100",
-            "--shards",
-            "1",
-            keep,
-        )
-        told = run("aws", "simulate", *endpoints, *options, "--json", cwd=tmp_path).json
-        assert writes <= told["units_per_job"]["writes"] < writes + 0.1
-        assert 1 < told["units_per_job"]["reads"] < 2.5
+    load = ("--jobs", "400", "--minutes", "1", "--payload-bytes", str(payload), "--shards", "1")
+    told = run("aws", "simulate", *endpoints, *load, keep, "--json", cwd=tmp_path).json
+    assert writes <= told["units_per_job"]["writes"] < writes + 0.1
+    assert 1 < told["units_per_job"]["reads"] < 2.5
 
 
 def test_jobs_that_are_stored_late_wait_for_the_next_tick(tmp_path: Path) -> None:

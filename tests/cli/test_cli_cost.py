@@ -67,7 +67,7 @@ def test_as_json_everything_is_there(tmp_path: Path) -> None:
     told = run("cost", *given, cwd=tmp_path).json
     assert told["region"] == "eu-central-1"
     assert told["jobs_per_month"] == 3_000_000
-    assert told["units_per_job"] == {"writes": 15, "reads": 4.5}
+    assert told["units_per_job"] == {"writes": 16, "reads": 4.5}
     assert told["load"]["pulled"] is True
     names = [one["name"] for one in told["alternatives"]]
     assert names == ["dynamodb", "eventbridge_scheduler", "step_functions", "rds", "rds_multi_az"]

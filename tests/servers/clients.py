@@ -8,7 +8,7 @@ import boto3
 from botocore.config import Config
 
 from oncue.boto import LEAN
-from oncue.boto.shapes import fasten
+from oncue.boto.shapes import speed_up
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -33,4 +33,4 @@ def client(service: str, endpoint: str) -> Any:
         aws_secret_access_key="test",
         config=Config(retries={"total_max_attempts": 1}, max_pool_connections=64, **LEAN),
     )
-    return fasten(made, service)
+    return speed_up(made, service)

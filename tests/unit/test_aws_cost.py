@@ -85,7 +85,9 @@ def test_serve_looks_every_second_and_runs_on_fargate() -> None:
 
 
 def test_pulled_jobs_need_neither_sqs_nor_lambda() -> None:
-    load = Workload(1000, pulled=True, heartbeats=2, workers=3, queues=2, priorities=2)
+    load = Workload(
+        1000, payload_bytes=400, pulled=True, heartbeats=2, workers=3, queues=2, priorities=2
+    )
     found = quantities(bill(load))
     assert found["DynamoDB writes, jobs"] == 30_000 * 9
     looking = 3 * 2_592_000 * (3 + 2 * 4 * 3 * 0.5)
@@ -97,14 +99,14 @@ def test_pulled_jobs_need_neither_sqs_nor_lambda() -> None:
 def test_storage_is_what_waits_and_what_is_kept() -> None:
     load = Workload(1_000_000, keep_days=30, wait_days=10, recovery=True)
     found = quantities(bill(load))
-    table = 1_000_000 * (10 * 800 + 30 * 1050) / GB
+    table = 1_000_000 * (10 * 800 + 30 * 1150) / GB
     assert found["DynamoDB storage"] == table + 1_000_000 * 30 * 250 / GB
     assert found["DynamoDB recovery"] == table
 
 
 def test_a_record_is_kept_for_a_day_at_least() -> None:
     found = quantities(bill(Workload(1_000_000, keep_days=0, idempotent=True)))
-    assert found["DynamoDB storage"] == 1_000_000 * (1850 + 1050) / GB
+    assert found["DynamoDB storage"] == 1_000_000 * (1230 + 1150) / GB
 
 
 def test_messages_are_charged_by_64_kb() -> None:
@@ -147,9 +149,11 @@ def test_the_sentences_say_what_was_assumed() -> None:
     assert f"eu-central-1 on {LOOKED_UP}" in text
     assert "Not confirmed for eu-central-1: scheduler_invocation, rds_instance." in text
     assert "Free tiers are left out" in text
-    assert "takes 4 write units and 1.5 read units" in text
+    assert "takes 5 write units and 1.5 read units" in text
     assert "a Lambda function looks once a minute at 4 shards (1 queue × 4) with 1 priority" in text
-    told = " ".join(assumptions(Workload(1, pulled=True), "us-east-1", free_tier=True))
+    pulled = Workload(1, pulled=True, heartbeats=1, keep_days=0.5)
+    told = " ".join(assumptions(pulled, "us-east-1", free_tier=True))
+    assert "(pulled by workers, 1 heartbeat, kept for 0.5 days)" in told
     assert "is taken off each line" in told
     assert "Not confirmed" not in told
     assert "Lambda" not in told

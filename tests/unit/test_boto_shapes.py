@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from oncue.boto import LEAN
-from oncue.boto.shapes import fasten
+from oncue.boto.shapes import speed_up
 
 ITEM = {
     "pk": {"S": "ä#\u2028 \U0001f600"},
@@ -98,7 +98,7 @@ class Service:
         self.asked: list[Any] = []
         self.client.meta.events.register(f"before-send.{service}", self._answer)
         if fast:
-            fasten(self.client, service)
+            speed_up(self.client, service)
 
     def _answer(self, request: Any, **_: Any) -> AWSResponse:
         headers = {name.lower(): request.headers[name] for name in ("X-Amz-Target", "Content-Type")}

@@ -12,7 +12,7 @@ from oncue.core.moment import to_datetime
 from oncue.core.nodes import NodeReport
 from oncue.ports.inbox import InboxBatch
 from oncue.ports.sink import Refusal
-from oncue.stores.dynamodb import keys
+from oncue.stores.dynamodb import inbox, keys
 from oncue.stores.dynamodb.buckets import Buckets
 from oncue.stores.dynamodb.inbox_lease import LEASE_MS
 from tests.unit.inbox_desk import HOUR, MINUTE, START, InboxDesk
@@ -209,6 +209,21 @@ def test_while_a_sink_is_in_trouble_its_items_stay_and_others_go_on(desk: InboxD
     desk.answer = True
     desk.go_on(1000)
     assert len(desk.sent) == 120 - len(moved)
+    assert desk.left() == []
+
+
+def test_items_whose_queue_cannot_delay_hide_nothing_that_can_be_sent_ahead(
+    desk: InboxDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox, "ITEMS_AT_ONCE", 10)
+    for n in range(25):
+        desk.put(f"mail{n}", START + 1000 + n, queue="mail", shard=False)
+    desk.put("out", START + 5000, shard=False)
+    while desk.inbox.step("a", desk.now, desk.accept, desk.now + 60_000) == 0.0:
+        continue
+    assert desk.sent == [("out", '"x"')]
+    assert len(desk.left()) == 25
+    desk.go_on(2000, every=1000)
     assert desk.left() == []
 
 

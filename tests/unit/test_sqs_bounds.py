@@ -27,7 +27,7 @@ def cue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduler]:
     with Scheduler("memory:") as cue:
         cue.set_queue("mail", sink=f"sqs://{name}?endpoint={endpoint}")
         yield cue
-    sinks._bounds.clear()
+    sinks._bounds.cache_clear()
 
 
 def test_a_payload_that_is_too_large_for_the_queue(cue: Scheduler) -> None:
@@ -70,4 +70,4 @@ def test_the_payload_of_a_schedule_and_of_a_rule(cue: Scheduler) -> None:
 
 def test_a_queue_that_cannot_be_asked_takes_what_any_queue_takes(cue: Scheduler) -> None:
     cue.set_queue("lost", sink="sqs://lost?endpoint=http://127.0.0.1:1")
-    cue.schedule(LARGE, queue="lost")
+    assert cue.schedule(LARGE, queue="lost").payload == LARGE

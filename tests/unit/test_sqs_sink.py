@@ -21,6 +21,11 @@ Answer = Callable[[Sequence[Any]], Any]
 NOW = 1_800_000_000_000
 
 
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncue.sinks.sqs.PAUSE_SECONDS", 0)
+
+
 class Sqs:
     """In place of a client. `answer` is called with the entries of each call."""
 

@@ -34,7 +34,7 @@ class Receiver(threading.Thread):
     def __init__(self, address: SqsAddress, count: int, until: Moment) -> None:
         super().__init__(daemon=True)
         self._client = address.connect()
-        self._url = self._client.get_queue_url(QueueName=address.queue)["QueueUrl"]
+        self._url = address.find_url(self._client)
         self._clock = SystemClock()
         self._count, self._until = count, until
         self.late_ms: dict[str, int] = {}

@@ -12,6 +12,7 @@ from typing import Any
 import oncue.aws
 from oncue.api.routes.tasks import as_job
 from oncue.aws import sandbox
+from oncue.aws.invocation import LocalContext
 from oncue.core.job import NewJob
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import default_queue
@@ -33,19 +34,6 @@ LONGEST_SECONDS = 3_600
 COUNTED_AT_ONCE = 1_000
 
 Figures = dict[str, Any]
-
-
-class Context:
-    """As Lambda gives it to a handler."""
-
-    function_name = "bench"
-    aws_request_id = "1"
-
-    def __init__(self) -> None:
-        self._ends = perf_counter() + LONGEST_SECONDS
-
-    def get_remaining_time_in_millis(self) -> int:
-        return round((self._ends - perf_counter()) * 1000)
 
 
 class Counting(WrappedClient):
@@ -81,7 +69,7 @@ def start_tasks(url: str, sink: str) -> Figures:
     store = _sandbox(url, sink, TASKS)
     today = to_datetime(store.clock.now()).date().isoformat()
     figures = _invoked(store, "start_scheduled_tasks", {"date": today}, TASKS)
-    again = oncue.aws.start_scheduled_tasks({"date": today}, Context())
+    again = oncue.aws.start_scheduled_tasks({"date": today}, LocalContext("bench", LONGEST_SECONDS))
     figures |= {"again": _delivered(again, TASKS), "in_queue": _in_queue(sink)}
     figures["started"] = sum(_live(store, look) for look in LIVE_LOOKS)
     sandbox.close()
@@ -109,7 +97,7 @@ def _sandbox(url: str, sink: str, queue: str) -> DynamoStore:
 def _invoked(store: DynamoStore, name: str, event: dict[str, Any], queue: str) -> Figures:
     counting = store.table.client = Counting(store.table.client)
     before, used, began = rss_kib(), process_time(), perf_counter()
-    answer = getattr(oncue.aws, name)(event, Context())
+    answer = getattr(oncue.aws, name)(event, LocalContext("bench", LONGEST_SECONDS))
     seconds, cpu = perf_counter() - began, process_time() - used
     return {
         "count": _delivered(answer, queue),
@@ -127,8 +115,7 @@ def _delivered(answer: Any, queue: str) -> int:
 def _in_queue(sink: str) -> int:
     address = SqsAddress.read(sink)
     client, names = address.connect(), ["ApproximateNumberOfMessages"]
-    url = client.get_queue_url(QueueName=address.queue)["QueueUrl"]
-    told = client.get_queue_attributes(QueueUrl=url, AttributeNames=names)
+    told = client.get_queue_attributes(QueueUrl=address.find_url(client), AttributeNames=names)
     return int(told["Attributes"][names[0]])
 
 

@@ -60,7 +60,7 @@ def compare(sink: str, count: int, rounds: int) -> Figures:
     recorder = InstantClient(keeping=True)
     _deliver(SqsSink(address, clock, recorder), batches)
     client = address.connect()
-    url = client.get_queue_url(QueueName=address.queue)["QueueUrl"]
+    url = address.find_url(client)
     product = SqsSink(address, clock)
     found: dict[str, list[tuple[float, float]]] = {"mine": [], "its": []}
     with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:

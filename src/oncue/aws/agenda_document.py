@@ -110,7 +110,9 @@ class AgendaDocument(NamedTuple):
         try:
             return msgspec.json.decode(self.fields[name])
         except UNREADABLE:
-            raise ServerUnusable(f"the endpoint answered with {name} of no sense.") from None
+            raise ServerUnusable(
+                f"the endpoint answered with {name} that cannot be read."
+            ) from None
 
     def _timed(self, name: str | None) -> Any:
         return None if name is None else self._value(self._named(name))

@@ -20,7 +20,7 @@ def assumptions(load: Workload, region: str, *, free_tier: bool) -> list[str]:
         _free(free_tier),
         PLANNED,
         f"A month is {cost.DAYS} days. Jobs come evenly: {pace(load)} on average, and each waits "
-        f"for {_days(load.wait_days)}. Nothing fails, is retried or is cancelled.",
+        f"for {_counted(load.wait_days, 'day')}. Nothing fails, is retried or is cancelled.",
         _life(load),
         _looking(load),
         *_delivering(load),
@@ -78,9 +78,10 @@ def _life(load: Workload) -> str:
     if load.keyed:
         how += ", with a key"
     if load.heartbeats:
-        how += f", {load.heartbeats:g} heartbeats"
+        how += f", {_counted(load.heartbeats, 'heartbeat')}"
     expiry = " Records expire by themselves, which is free." if life.is_recorded else ""
-    kept = f"kept for {_days(load.keep_days)}" if life.keeps_history else "no history kept"
+    days = _counted(load.keep_days, "day")
+    kept = f"kept for {days}" if life.keeps_history else "no history kept"
     return (
         f"DynamoDB: a table on demand. A job ({how}, {kept}) takes {life.writes:g} write units and "
         f"{life.reads:g} read units; a payload above 1 KB is an item of its own.{expiry} "
@@ -162,12 +163,8 @@ def _cautions(load: Workload) -> Iterator[str]:
         yield f"{pace(load)} may be too much for the db.t4g.medium of the comparison."
 
 
-def _days(days: float) -> str:
-    return f"{days:g} day" + ("" if days == 1 else "s")
-
-
 def _counted(number: float, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    plural = "priorities" if noun == "priority" else f"{noun}s"
     return f"{number:,g} {plural}" if number % 1 else f"{number:,.0f} {plural}"

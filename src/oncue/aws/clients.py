@@ -18,7 +18,7 @@ _made: dict[tuple[str | None, ...], Any] = {}
 
 
 def client(service: str) -> Any:
-    """A client that repeats nothing by itself: who asks decides about that."""
+    """A client that does not repeat requests: its caller decides about that."""
     of_service = f"AWS_ENDPOINT_URL_{service.upper()}"
     variables = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", of_service)
     key = (service, *map(os.environ.get, variables))
@@ -35,7 +35,7 @@ def client(service: str) -> Any:
 
 
 def close() -> None:
-    """Give the connections back. Lambda never does; tests and local invocations do."""
+    """Close the connections. Lambda never does; tests do."""
     with _making:
         while _made:
             _made.popitem()[1].close()

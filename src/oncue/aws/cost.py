@@ -1,7 +1,7 @@
 """What a load costs on AWS in a month: the arithmetic of `oncue cost`, and nothing else.
 
-`bills` compares oncue on DynamoDB and on PostgreSQL with services that have work done later. What
-these figures assume is said by `assumptions.py`.
+`bills` compares oncue on DynamoDB and on PostgreSQL with other services that start work at a later
+time. What these figures assume is said by `assumptions.py`.
 """
 
 from __future__ import annotations

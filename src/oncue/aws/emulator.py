@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from oncue import boto
 from oncue.aws.meter import Meter, MeteredClient
 from oncue.core.errors import InvalidInput, ServerUnavailable
 from oncue.core.moment import Moment, parse
 from oncue.ports.clock import Clock
+from oncue.sinks.sqs_address import SqsAddress
 from oncue.stores.dynamodb import creation
 from oncue.stores.dynamodb.address import TableAddress
 from oncue.stores.dynamodb.table import Table
@@ -52,11 +52,11 @@ class RecordingSqs:
 
 
 def _arrival(entry: Mapping[str, Any], sent_at: Moment) -> Arrival:
-    told = entry["MessageAttributes"]
+    attributes = entry["MessageAttributes"]
     arrives_at = sent_at + 1000 * entry.get("DelaySeconds", 0)
     return Arrival(
-        told["oncue-job-id"]["StringValue"],
-        parse(told["oncue-due-at"]["StringValue"]),
+        attributes["oncue-job-id"]["StringValue"],
+        parse(attributes["oncue-due-at"]["StringValue"]),
         arrives_at,
     )
 
@@ -77,37 +77,28 @@ def place(endpoint: str, sqs_endpoint: str, clock: Clock) -> Iterator[Place]:
         _check(url)
     name, meter = f"oncue-simulation-{uuid4().hex[:12]}", Meter()
     address = TableAddress(name, REGION, endpoint)
-    plain, client = Table(name, address.connect), _sqs(sqs_endpoint, name)
+    plain = Table(name, address.connect)
+    client = SqsAddress(name, REGION, sqs_endpoint).connect(tries=2)
     queue = _created(client, name, sqs_endpoint)
     try:
         creation.create(plain)
         counted = Table(name, lambda: MeteredClient(address.connect(), meter))
         yield Place(counted, name, RecordingSqs(client, clock, meter), meter)
     finally:
-        client.delete_queue(QueueUrl=queue)
-        with suppress(Exception):  # it may not be there
+        with suppress(Exception):  # the emulator may not be there any more
+            client.delete_queue(QueueUrl=queue)
+        with suppress(Exception):  # nor the table
             plain.client.delete_table(TableName=name)
         plain.close()
 
 
 def _check(url: str) -> None:
-    """Refuse AWS itself: tables and queues there cost money, and a clock of ours is not theirs."""
+    """Refuse AWS itself: tables and queues cost money there, and its time is not simulated."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f"{url!r} is not a URL such as http://127.0.0.1:4566.", "/endpoint")
     if parts.hostname.endswith((".amazonaws.com", ".amazonaws.com.cn", ".aws")):
         raise InvalidInput(f"{url} is AWS itself. A simulation needs an emulator.", "/endpoint")
-
-
-def _sqs(endpoint: str, name: str) -> Any:
-    return boto.connect(
-        *("sqs", REGION, endpoint),
-        name=f"SQS queue {name}",
-        pointer="/sqs_endpoint",
-        read_timeout=10.0,
-        max_pool_connections=64,
-        retries={"total_max_attempts": 2, "mode": "standard"},
-    )
 
 
 def _created(client: Any, name: str, endpoint: str) -> str:

@@ -43,14 +43,14 @@ class Exchange:
             sent["content-type"] = "application/json"
         try:
             with closing(self._begun(method, url, body, sent)) as answer:
-                told = answer.read(LARGEST_ANSWER + 1)
-                if len(told) <= LARGEST_ANSWER:
+                content = answer.read(LARGEST_ANSWER + 1)
+                if len(content) <= LARGEST_ANSWER:
                     answer.release_conn()  # else the rest of it is still to come
         except (exceptions.HTTPError, OSError) as trouble:
             raise _lost(url, trouble) from None
-        if len(told) > LARGEST_ANSWER:
+        if len(content) > LARGEST_ANSWER:
             raise ServerUnusable(f"{host(url)} answered with more than {LARGEST_ANSWER:,} bytes.")
-        return HttpReply(answer.status, answer.headers, told)
+        return HttpReply(answer.status, answer.headers, content)
 
     def _begun(
         self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]

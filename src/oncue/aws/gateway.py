@@ -38,13 +38,13 @@ def api(event: sandbox.Event, context: sandbox.Context) -> dict[str, Any]:
     began = host.clock.monotonic()
     scope = request.scope()
     scope[ANSWER_BY] = began + seconds_to_answer(request, context, host.clock)
-    exchange = Conversation(request.body)
-    host.answer(scope, exchange)
+    conversation = Conversation(request.body)
+    host.answer(scope, conversation)
     milliseconds = round((host.clock.monotonic() - began) * 1000, 2)
     route = f"{request.method} {scope[ROUTE]}" if ROUTE in scope else "-"
-    measured = {f"requests_{exchange.status // 100}xx": 1, "duration": milliseconds}
+    measured = {f"requests_{conversation.status // 100}xx": 1, "duration": milliseconds}
     metrics.emit({"route": route}, measured, host.clock.now())
-    return exchange.answer()
+    return conversation.answer()
 
 
 def seconds_to_answer(request: HttpEvent, context: sandbox.Context, clock: Clock) -> float:
@@ -81,8 +81,8 @@ class HostedService:
         )
         self._thread.start()
 
-    def answer(self, scope: Scope, exchange: Conversation) -> None:
-        asyncio.run_coroutine_threadsafe(self._answer(scope, exchange), self._loop).result()
+    def answer(self, scope: Scope, conversation: Conversation) -> None:
+        asyncio.run_coroutine_threadsafe(self._answer(scope, conversation), self._loop).result()
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -91,11 +91,11 @@ class HostedService:
         self._service.close()
         self._loop.close()
 
-    async def _answer(self, scope: Scope, exchange: Conversation) -> None:
+    async def _answer(self, scope: Scope, conversation: Conversation) -> None:
         self._refresh()
         self._answering += 1
         try:
-            await self._service(scope, exchange.receive, exchange.send)
+            await self._service(scope, conversation.receive, conversation.send)
         finally:
             self._answering -= 1
             if not self._answering:

@@ -80,8 +80,8 @@ class HttpEvent:
 
 
 class Conversation:
-    """`receive` and `send` of ASGI for one request, which has arrived as a whole. Its client
-    cannot be seen leaving."""
+    """`receive` and `send` of ASGI for one request, which has arrived as a whole. It is not
+    known whether its client still waits."""
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes | None = body

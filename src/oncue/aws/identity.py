@@ -27,7 +27,7 @@ _TOKEN = re.compile(r"[\x21-\x7e]+", re.ASCII)
 
 
 class Secret:
-    """A text that shows itself only to `reveal`."""
+    """A text that `reveal` returns, and that is in no log line or error by accident."""
 
     __slots__ = ("_text",)
 

@@ -1,4 +1,4 @@
-"""What requests are charged, by the rules that AWS publishes: emulators tell it wrongly, or not.
+"""What requests are charged, by the rules of AWS. Emulators report it wrongly or not at all.
 
 A write unit is 1 KB of an item, a read unit is 4 KB read consistently. A transaction takes twice
 the units; an entry of the index that comes, goes or changes is one more write.
@@ -142,8 +142,8 @@ def _stated(one: Mapping[str, Any]) -> tuple[tuple[Any, ...], Item]:
 
 
 def _failed(answer: Mapping[str, Any], at: int) -> bool:
-    told = answer.get("Responses")
-    return isinstance(told, list) and "Error" in told[at]
+    responses = answer.get("Responses")
+    return isinstance(responses, list) and "Error" in responses[at]
 
 
 def _kept(item: Item) -> StoredItem:

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from oncue.core.moment import Moment
 
 NAMESPACE = "oncue"
-UNITS = {"lateness": "Milliseconds", "duration": "Milliseconds", "memory": "Megabytes"}
-MOST_VALUES = 100  # of one metric in a line
+UNITS = {"lateness": "Milliseconds", "duration": "Milliseconds"}
 
 Value = float | Sequence[float]
 

@@ -1,4 +1,4 @@
-"""A Lambda sandbox: what the invocations of one process share, because it is dear to make.
+"""A Lambda sandbox: what the invocations of one process share, because it takes long to make.
 
 The first invocation opens the store of `ONCUE_STORE`; those after it find it open.
 """
@@ -18,7 +18,7 @@ from oncue import sinks
 from oncue.core.errors import InvalidInput, StoreUnusable
 from oncue.core.queue import Queue, check_queue_name, default_queue
 from oncue.ports.inbox import Inbox, InboxSettings
-from oncue.ports.sink import Sink
+from oncue.ports.sink import Sink, traits_of
 from oncue.scheduler import Scheduler
 from oncue.usecases.queues import change_queue, check_sink
 
@@ -35,7 +35,6 @@ class Context(Protocol):
     """As much of Lambda's context as handlers use."""
 
     function_name: str
-    aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int: ...
 
@@ -68,21 +67,32 @@ def scheduler() -> Scheduler:
         return found
 
 
-def adopt(url: str, cue: Scheduler, sinks: Mapping[str, Sink]) -> None:
+def adopt(url: str, cue: Scheduler, opened: Mapping[str, Sink]) -> None:
     """Have this scheduler as that of the store `url`, with these sinks by their URLs: for
-    simulations, which have a clock of their own."""
+    simulations and tests, which have a clock of their own."""
     with _opening:
         _open[url] = cue
-        _sinks.update(sinks)
+        _sinks.update(opened)
+
+
+class SharedSink:
+    """A sink whose connections and threads outlive an invocation: the engine of one tick does not
+    close it."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.traits, self.deliver = traits_of(sink), sink.deliver
+
+    def close(self) -> None:
+        pass
 
 
 def open_sink(url: str) -> Sink:
-    """The sink of a URL, the same each time: its connections outlive an invocation."""
+    """The sink of a URL, the same each time."""
+    clock = scheduler().clock
     with _opening:
-        found = _sinks.get(url)
-        if found is None:
-            found = _sinks[url] = sinks.open_sink(url, next(iter(_open.values())).clock)
-        return found
+        if url not in _sinks:
+            _sinks[url] = sinks.open_sink(url, clock)
+        return SharedSink(_sinks[url])
 
 
 def give_settings(cue: Scheduler) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -17,12 +17,15 @@ from typing import Any
 
 from oncue.aws import cost, emulator, sandbox
 from oncue.aws.emulator import Arrival, Place
-from oncue.aws.event import scheduled_event
+from oncue.aws.invocation import LocalContext, scheduled_event
 from oncue.aws.meter import Units
 from oncue.aws.prices import MILLION, PriceList
 from oncue.aws.ticks import dispatch
 from oncue.clock import FakeClock
+from oncue.core.errors import SinkDown
+from oncue.core.job import Delivery
 from oncue.core.moment import Moment, to_datetime
+from oncue.ports.sink import Refusal, Sink
 from oncue.scheduler import Scheduler
 from oncue.sinks.sqs import SqsSink
 from oncue.sinks.sqs_address import SqsAddress
@@ -30,7 +33,6 @@ from oncue.stores.dynamodb.store import DynamoStore
 
 MINUTE_MS = 60_000
 QUEUE = "default"
-FULL_TIME_MS = 60_000
 Progress = Callable[[int, str], None]
 """Called with a number of steps that are done and what was done last."""
 
@@ -60,7 +62,7 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What came of it."""
+    """The result of a simulation."""
 
     simulated: Simulated
     arrivals: list[Arrival]
@@ -121,14 +123,19 @@ class Simulation:
         }
 
 
-class FullTime:
-    """The context of a function that never runs out of time."""
+class SimulatedSink(SqsSink):
+    """Trouble ends the simulation: it is that of the emulator, and no time passes in a tick that
+    would wait for it."""
 
-    function_name = "dispatch"
-    aws_request_id = "simulated"
+    trouble: SinkDown | None = None
 
-    def get_remaining_time_in_millis(self) -> int:
-        return FULL_TIME_MS
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        try:
+            return super().deliver(queue, batch)
+        except SinkDown as down:
+            self.trouble = down
+            down.retry_after_seconds = 60.0  # not within this tick
+            raise
 
 
 def simulate(
@@ -136,18 +143,17 @@ def simulate(
 ) -> Simulation:
     """Make a table and a queue, store the jobs, let the minutes pass, and remove both."""
     clock = FakeClock(start)
-    with (
-        emulator.place(endpoint, sqs_endpoint, clock) as place,
-        _deployed(place, clock, simulated) as cue,
-    ):
-        waiting = simulated.dues(start)
-        for tick in range(simulated.ticks):
-            _store(cue, simulated, waiting, clock.now())
-            _tick(clock)
-            clock.advance(60)
-            progress(tick + 1, f"{len(place.sqs.arrivals):,} of {simulated.jobs:,} jobs sent")
-        used = place.meter.units
-        _tick(clock)
+    with emulator.place(endpoint, sqs_endpoint, clock) as place:
+        sink = SimulatedSink(SqsAddress(place.queue, emulator.REGION), clock, place.sqs)
+        with _deployed(place, clock, simulated, sink) as cue:
+            waiting = simulated.dues(start)
+            for tick in range(simulated.ticks):
+                _store(cue, simulated, waiting, clock.now())
+                _tick(clock, sink)
+                clock.advance(60)
+                progress(tick + 1, f"{len(place.sqs.arrivals):,} of {simulated.jobs:,} jobs sent")
+            used = place.meter.units
+            _tick(clock, sink)
         return Simulation(simulated, list(place.sqs.arrivals), used, place.meter.units - used)
 
 
@@ -162,23 +168,27 @@ def _store(cue: Scheduler, simulated: Simulated, waiting: list[Moment], now: Mom
     del waiting[:count]
 
 
-def _tick(clock: FakeClock) -> None:
+def _tick(clock: FakeClock, sink: SimulatedSink) -> None:
     with redirect_stdout(StringIO()):
-        dispatch(scheduled_event(clock.now()), FullTime())
+        dispatch(scheduled_event(clock.now()), LocalContext("dispatch", 60, clock))
+    if sink.trouble is not None:
+        raise sink.trouble
 
 
 @contextmanager
-def _deployed(place: Place, clock: FakeClock, simulated: Simulated) -> Iterator[Scheduler]:
+def _deployed(
+    place: Place, clock: FakeClock, simulated: Simulated, sink: Sink
+) -> Iterator[Scheduler]:
     """The scheduler of the functions. The store's own clock would be that of the emulator."""
-    address, store = SqsAddress(place.queue, emulator.REGION), f"dynamodb://{place.table.name}"
-    sink = f"sqs://{place.queue}?region={emulator.REGION}"
+    store = f"dynamodb://{place.table.name}"
+    url = f"sqs://{place.queue}?region={emulator.REGION}"
     cue = Scheduler(DynamoStore(place.table, clock, shards=simulated.shards))
     settings: dict[str, Any] = {} if simulated.keeps_history else {"retention_seconds": 0}
     before = os.environ.get("ONCUE_STORE")
     os.environ["ONCUE_STORE"] = store
-    sandbox.adopt(store, cue, {sink: SqsSink(address, clock, place.sqs)})
+    sandbox.adopt(store, cue, {url: sink})
     try:
-        cue.set_queue(QUEUE, sink=sink, **settings)
+        cue.set_queue(QUEUE, sink=url, **settings)
         yield cue
     finally:
         sandbox.close()

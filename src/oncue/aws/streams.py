@@ -15,7 +15,6 @@ from oncue.aws import metrics, sandbox
 from oncue.aws.sandbox import Context, Event
 from oncue.core.errors import InvalidInput, SinkDown
 from oncue.core.fencing import refused_by_sink
-from oncue.core.token import epoch_of
 from oncue.engine.batch import Untaken, checked, part_taken
 from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
@@ -57,12 +56,9 @@ def _forward(
         untaken = dict.fromkeys(range(len(jobs)))
     for_good = {at: one for at, one in untaken.items() if one is not None and one.permanent}
     now = cue.clock.now()
-    ends = []
-    for at, refusal in for_good.items():
-        job = jobs[at].delivery
-        epoch = epoch_of(cue.store.secret, job.id, job.token or "")
-        ends.append(refused_by_sink(job.id, epoch, refusal.detail))
-    if ends:
+    refused = [(jobs[at], refusal.detail) for at, refusal in for_good.items()]
+    if refused:
+        ends = [refused_by_sink(job.delivery.id, job.epoch, why) for job, why in refused]
         cue.store.settle(ends, now)
     counted = {
         "forwarded": len(jobs) - len(untaken),

@@ -12,7 +12,9 @@ WRITE_BYTES = 1024
 READ_BYTES = 4096
 APART_BYTES = 1024  # a larger payload is an item of its own
 WAITING_BYTES = 200  # a waiting item without its payload
-RECORD_BYTES = 450  # a record without its payload
+NEW_RECORD_BYTES = 330  # the record of a job that waits, without its payload;
+HELD_RECORD_BYTES = 480  # … that a worker has claimed;
+ENDED_RECORD_BYTES = 550  # … that has ended: it tells twice who delivered it or worked on it
 APART_KEY_BYTES = 50  # the keys of a payload that stands apart
 KEY_BYTES = 150  # the holder of a key
 INDEX_BYTES = 150  # an entry in the index
@@ -47,17 +49,19 @@ class Life:
     @property
     def writes(self) -> float:
         """Write units from storing the job to its end."""
-        item, record = _units(self._waiting_bytes), _units(self._record_bytes)
+        item, record = _units(self._waiting_bytes), self._record_units(NEW_RECORD_BYTES)
         stored = 2 * (item + record) if self._is_recorded_at_once else item
         key = 3 if self.keyed else 0  # stored in the transaction, then deleted
-        return stored + item + key + self._record_writes(record) + self._apart_writes
+        return stored + item + key + self._record_writes + self._apart_writes
 
-    def _record_writes(self, record: int) -> float:
+    @property
+    def _record_writes(self) -> float:
         """Units for the record after the job was stored, with its entry in the index."""
+        held, ended = map(self._record_units, (HELD_RECORD_BYTES, ENDED_RECORD_BYTES))
         if self.pulled:
-            claimed, ended = record + 1, record + (2 if self.keeps_history else 1)
-            return claimed + ended + self.heartbeats * record
-        return (record if self.is_recorded else 0) + (1 if self.keeps_history else 0)
+            claimed, ended = held + 1, ended + (2 if self.keeps_history else 1)
+            return claimed + ended + self.heartbeats * held
+        return (ended if self.is_recorded else 0) + (1 if self.keeps_history else 0)
 
     @property
     def _apart_writes(self) -> int:
@@ -76,16 +80,17 @@ class Life:
     @property
     def stored_waiting(self) -> int:
         """Bytes that are charged while it waits."""
-        record = self._record_bytes + STORED_BYTES if self._is_recorded_at_once else 0
+        record = NEW_RECORD_BYTES + self._inline_bytes + STORED_BYTES
         key = KEY_BYTES + STORED_BYTES if self.keyed else 0
-        return self._waiting_bytes + STORED_BYTES + record + key + self._stored_apart
+        recorded = record + key if self._is_recorded_at_once else 0
+        return self._waiting_bytes + STORED_BYTES + recorded + self._stored_apart
 
     @property
     def stored_ended(self) -> int:
         """Bytes that are charged while its record is kept, without the index."""
         if not self.is_recorded:
             return 0
-        return self._record_bytes + STORED_BYTES + self._stored_apart
+        return ENDED_RECORD_BYTES + self._inline_bytes + STORED_BYTES + self._stored_apart
 
     @property
     def stored_index(self) -> int:
@@ -106,11 +111,11 @@ class Life:
 
     @property
     def _waiting_bytes(self) -> int:
-        return WAITING_BYTES + self._inline_bytes
+        """The payload is in the record, if there is one."""
+        return WAITING_BYTES + (0 if self._is_recorded_at_once else self._inline_bytes)
 
-    @property
-    def _record_bytes(self) -> int:
-        return RECORD_BYTES + self._inline_bytes
+    def _record_units(self, without_payload: int) -> int:
+        return _units(without_payload + self._inline_bytes)
 
 
 def _units(size: int) -> int:

@@ -1,4 +1,4 @@
-"""boto3, as far as stores and sinks use it alike: addresses, clients, and what goes wrong.
+"""What stores and sinks both need of boto3: options of URLs, clients, and errors.
 
 boto3 is optional, and slow to import, so it is imported when a client is made.
 """
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl
 
-from oncue.boto.shapes import fasten
+from oncue.boto.shapes import speed_up
 from oncue.core.errors import InvalidInput
 
 CONNECT_SECONDS = 2.0
@@ -93,9 +93,9 @@ def connect(
             "set AWS_DEFAULT_REGION.",
             pointer,
         ) from None
-    except (BotoCoreError, ValueError) as error:  # a profile, region or endpoint of no sense
+    except (BotoCoreError, ValueError) as error:  # an invalid profile, region or endpoint
         raise InvalidInput(f"boto3 refuses the settings: {error}", pointer) from None
-    return fasten(client, service)
+    return speed_up(client, service)
 
 
 def answer_of(problem: Any) -> Mapping[str, Any]:

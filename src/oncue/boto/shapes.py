@@ -1,9 +1,9 @@
 """JSON for clients of boto3, by msgspec.
 
-Botocore goes through every value of a request and of an answer with the model of the service in its
-hand, which is a third of the time that it takes for a batch. What oncue sends has the form of the
-wire already, and the types below say what an answer holds; both are given to botocore by its own
-events. Everything that is not as expected here, and every error, is left to botocore itself.
+Botocore compares every value of a request and of an answer with the model of the service, which is
+a third of the time that it takes for a batch. What oncue sends has the form of the wire already,
+and the types below say what an answer holds; handlers of botocore's own events replace its JSON by
+these. Answers of another form, and all errors, are left to botocore.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ ANSWERS: Mapping[str, Mapping[str, msgspec.json.Decoder[Any]]] = {
 """By service and operation: those that carry many items."""
 
 
-def fasten(client: Any, service: str) -> Any:
-    """Let a client do so. The client."""
+def speed_up(client: Any, service: str) -> Any:
+    """Make a client read and write its JSON in this way. Returns the client."""
     register = client.meta.events.register
     for operation, decoder in ANSWERS.get(service, {}).items():
         register(f"before-parameter-build.{service}.{operation}", _build)

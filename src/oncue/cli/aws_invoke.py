@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import click
 
 import oncue.aws
 from oncue.aws import HANDLERS, sandbox
-from oncue.aws.event import scheduled_event
+from oncue.aws.invocation import LocalContext, scheduled_event
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, Finite, store_only
 from oncue.cli.group import suggestion
@@ -27,19 +26,6 @@ from oncue.core.errors import OncueError
 ON_A_SCHEDULE = ("dispatch", "start_scheduled_tasks")
 PREFIX = "oncue.aws."
 LONGEST_SECONDS = 900  # of a Lambda function
-
-
-class LocalContext:
-    """As Lambda gives it to a handler."""
-
-    def __init__(self, function: str, seconds: float) -> None:
-        self.function_name = function
-        self.aws_request_id = str(uuid4())
-        self._clock = SystemClock()
-        self._ends = self._clock.monotonic() + seconds
-
-    def get_remaining_time_in_millis(self) -> int:
-        return max(0, round((self._ends - self._clock.monotonic()) * 1000))
 
 
 @click.command()

@@ -10,17 +10,15 @@ import click
 from oncue.aws.prices import PRICES
 from oncue.cli import amounts, output
 from oncue.cli.app import EXIT_FAILED, App, Finite, storeless
-from oncue.cli.cost import money
+from oncue.cli.cost import money, payload_bytes, priced_region
 from oncue.cli.progress import ProgressBar, counted
 from oncue.clock import SystemClock
-from oncue.core.payload import LIMIT_BYTES
 
 if TYPE_CHECKING:
-    from oncue.aws.simulation import Simulated, Simulation
+    from oncue.aws.simulation import Simulation
 
 MOST_JOBS = 100_000
 MOST_MINUTES = 1440
-REGIONS = list(PRICES)
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "simulation", "AWS_SECRET_ACCESS_KEY": "simulation"}
 NO_EMULATOR = (
     "a simulation needs an emulator of DynamoDB and SQS. Start one (pip install ministack; "
@@ -43,20 +41,17 @@ NO_EMULATOR = (
 )
 @click.option(
     "--ahead",
+    "ahead_seconds",
     type=Finite(0, 86_400),
     metavar="SECONDS",
     help="How long before its due time a job is stored.  [default: all at the beginning]",
 )
+@payload_bytes
 @click.option(
-    "--payload-bytes",
-    type=amounts.size(LIMIT_BYTES),
-    metavar="N",
-    default=500,
-    help="Size of a payload: 500, 2KB.",
+    "--keep/--no-keep", "keeps_history", default=True, help="Whether ended jobs are kept."
 )
-@click.option("--keep/--no-keep", default=True, help="Whether ended jobs are kept.")
 @click.option("--shards", type=click.IntRange(1, 50), metavar="N", default=4, help="Of the queue.")
-@click.option("--region", type=click.Choice(REGIONS), default=REGIONS[0], help="Of the prices.")
+@priced_region
 @storeless
 def simulate(
     app: App, endpoint: str | None, sqs_endpoint: str | None, region: str, **options: Any
@@ -78,7 +73,7 @@ def simulate(
     from oncue.aws import simulation
 
     os.environ.update(CREDENTIALS)  # an emulator takes any, and yours stay here
-    simulated = _simulated(options)
+    simulated = simulation.Simulated(**options)
     with ProgressBar("minutes", simulated.ticks) as bar:
         start = SystemClock().now()
         found = simulation.simulate(
@@ -92,19 +87,6 @@ def simulate(
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _simulated(options: dict[str, Any]) -> Simulated:
-    from oncue.aws.simulation import Simulated
-
-    return Simulated(
-        options["jobs"],
-        options["minutes"],
-        ahead_seconds=options["ahead"],
-        payload_bytes=options["payload_bytes"],
-        keeps_history=options["keep"],
-        shards=options["shards"],
-    )
-
-
 def _show(found: Simulation, region: str) -> None:
     asked = found.simulated
     click.echo(
@@ -113,8 +95,7 @@ def _show(found: Simulation, region: str) -> None:
         f"{found.lost:,} lost."
     )
     click.echo()
-    shown = {"p50": 0.5, "p99": 0.99, "max": 1.0}
-    lines = [[name, _seconds(found.quantile_ms(share))] for name, share in shown.items()]
+    lines = [[name, _seconds(late)] for name, late in _lateness_ms(found).items()]
     output.table(["lateness", ""], lines, right=[1])
     click.echo()
     writes, reads = found.job_units
@@ -135,6 +116,11 @@ def _prices(title: str, dollars: dict[str, float]) -> None:
     output.table([title, ""], [*lines, ["in all", money(sum(dollars.values()))]], right=[1])
 
 
+def _lateness_ms(found: Simulation) -> dict[str, int | None]:
+    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {name: found.quantile_ms(share) for name, share in shares.items()}
+
+
 def _seconds(milliseconds: int | None) -> str:
     return "–" if milliseconds is None else f"{milliseconds / 1000:.3f} s"
 
@@ -147,11 +133,7 @@ def _document(found: Simulation, region: str) -> dict[str, Any]:
         "sent": len(found.arrivals),
         "doubled": found.doubled,
         "lost": found.lost,
-        "lateness_ms": {
-            "p50": found.quantile_ms(0.5),
-            "p99": found.quantile_ms(0.99),
-            "max": found.quantile_ms(1.0),
-        },
+        "lateness_ms": _lateness_ms(found),
         "units_per_job": {"writes": round(writes, 4), "reads": round(reads, 4)},
         "units_per_idle_tick": {"writes": found.idle.writes, "reads": found.idle.reads},
         "region": region,

@@ -18,9 +18,20 @@ from oncue.core.shard import MOST_SHARDS
 
 MOST_JOBS = 10**11
 LONGEST_BAR, SHORTEST_BAR = 20, 8  # columns
-REGIONS = list(PRICES)
 DAYS_RANGE = Finite(0, 36_500)
 ONLY_PULLED = {"heartbeats": "sinks send none", "workers": "sinks need none"}
+
+# Of `oncue aws simulate`, too.
+payload_bytes = click.option(
+    "--payload-bytes",
+    type=amounts.size(LIMIT_BYTES),
+    metavar="N",
+    default=500,
+    help="Size of a payload: 500, 2KB.",
+)
+priced_region = click.option(
+    "--region", type=click.Choice(list(PRICES)), default=next(iter(PRICES)), help="Of the prices."
+)
 
 
 @click.command()
@@ -31,13 +42,7 @@ ONLY_PULLED = {"heartbeats": "sinks send none", "workers": "sinks need none"}
     required=True,
     help="Jobs a day: 250000, 100k, 1M.",
 )
-@click.option(
-    "--payload-bytes",
-    type=amounts.size(LIMIT_BYTES),
-    metavar="N",
-    default=500,
-    help="Size of a payload: 500, 2KB.",
-)
+@payload_bytes
 @click.option(
     "--keep-days", type=DAYS_RANGE, metavar="N", default=7, help="How long ended jobs are kept."
 )
@@ -76,7 +81,7 @@ ONLY_PULLED = {"heartbeats": "sinks send none", "workers": "sinks need none"}
 )
 @click.option("--recovery", is_flag=True, help="The table has point-in-time recovery.")
 @click.option("--free-tier", is_flag=True, help="Take off what is free in every month.")
-@click.option("--region", type=click.Choice(REGIONS), default=REGIONS[0])
+@priced_region
 @storeless
 def cost(app: App, region: str, free_tier: bool, **options: Any) -> None:
     """Estimate what a load costs on AWS in a month. DynamoDB, SQS and Lambda, beside EventBridge
@@ -190,7 +195,7 @@ def _say(text: str, indent: str = "") -> None:
 
 
 def money(dollars: float) -> str:
-    """$0.004 is not nothing."""
+    """In dollars and cents. A small amount is not shown as $0.00."""
     if 0 < dollars < 0.005:
         return "< $0.01"
     return f"${dollars:,.2f}"

@@ -59,7 +59,7 @@ class Collector:
             return False
         latest = self._clock.now() + dispatcher.ahead_ms
         is_early = any(job.due_at > latest for job in batch.deliveries)
-        return not is_early and dispatcher.carry(batch)
+        return None if is_early else dispatcher.carry(batch)
 
 
 def _is_direct(queue: Queue) -> bool:

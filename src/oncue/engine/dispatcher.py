@@ -165,7 +165,7 @@ class Dispatcher:
 
     @property
     def pause_seconds(self) -> float:
-        """How long its sink is left in peace, being in trouble."""
+        """How long nothing is given to its sink, which is in trouble; 0: it is not."""
         return self._circuit.pause_seconds()
 
     @property

@@ -28,6 +28,7 @@ from oncue.engine.pruner import Pruner
 from oncue.engine.reclaimer import Reclaimer
 from oncue.engine.recurrer import Recurrer
 from oncue.engine.tick import Tick
+from oncue.engine.tick_reclaimer import TickReclaimer
 from oncue.ports.inbox import Inbox
 from oncue.ports.sink import Sink
 
@@ -71,7 +72,7 @@ class Engine:
         self._store, clock, self._policies, self._telemetry = node
         self._clock = clock
         self.keeper = Keeper(clock)
-        self.reclaimer = Reclaimer(node, tick_seconds)
+        self.reclaimer = TickReclaimer(node, tick_seconds) if tick_seconds else Reclaimer(node)
         self.pruner = Pruner(node)
         early_ms = round(self._ahead_seconds * 1000)
         self.recurrer = Recurrer(node, self._publish_occurrences, early_ms)

@@ -6,13 +6,12 @@ It needs no leader: the store applies a verdict only to a claim that is still as
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Sequence
 from functools import partial
 
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Lapse
-from oncue.core.missed import JUMP_MS, LONGEST_GAP_MS, Look, Missed, missed_since
+from oncue.core.missed import Look, Missed, missed_since
 from oncue.core.moment import Moment
 from oncue.core.retry import after_lapse
 from oncue.engine.node import Node
@@ -23,8 +22,6 @@ PAGE = 500
 LONGEST_REST_SECONDS = 2.0  # bounds the takeover: leases shorter than the rest begin during it
 SHORTEST_REST_SECONDS = 0.05
 WALK_EVERY_MS = 20_000
-WALK_OF_TICKS_MS = 3_600_000
-TICKS_MISSED = 3  # more in a row are an outage
 
 logger = logging.getLogger("oncue.engine")
 
@@ -35,16 +32,7 @@ class Reclaimer:
     moves them by what was missed (`core/missed.py`). The store keeps the last look, so that several
     reclaimers move them once, and a restarted one knows how long no reclaimer looked."""
 
-    def __init__(self, node: Node, tick_seconds: float | None = None) -> None:
-        """`tick_seconds`: it lives for one tick, and these are so far apart. A sandbox that stood
-        still in between tells nothing by its monotonic clock, so only the wall clock is used. Each
-        tick records its look, so that the next one knows that nothing was missed: it would have to
-        read all live claims to move them."""
-        self._is_of_tick = tick_seconds is not None
-        self._origin, self._gap_ms = node.clock.origin, LONGEST_GAP_MS
-        if tick_seconds is not None:
-            origin = f"tick {secrets.token_hex(8)}"
-            self._origin, self._gap_ms = (lambda: origin), round(TICKS_MISSED * tick_seconds * 1000)
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._store, self._clock, _, self._telemetry = node
         self._last_look: Look | None = None
@@ -77,6 +65,9 @@ class Reclaimer:
     def _look(self) -> Look:
         clock = self._clock
         return Look(self._origin(), round(clock.monotonic() * 1000), clock.now())
+
+    def _origin(self) -> str:
+        return self._clock.origin()
 
     def _pass(self) -> float:
         look, next_lapse = self._judge_leases()
@@ -115,8 +106,7 @@ class Reclaimer:
         look = self._look()
         running, last_look, next_lapse = self._store.leases()
         missed = self._missed_since(last_look, look)
-        is_wanted = running or self._is_of_tick
-        if missed is None and not (is_wanted and look.needs_recording(last_look)):
+        if missed is None and not self._is_to_be_recorded(look, last_look, running):
             return look, next_lapse
         astray = missed is None and self._has_leases_astray(look, last_look)
         applied = self._store.judge_leases(partial(self._judge, astray))
@@ -124,18 +114,14 @@ class Reclaimer:
             _warn_of(applied)
         return look, next_lapse if applied is None else self._store.leases().next_lapse
 
+    def _is_to_be_recorded(self, look: Look, recorded: Look | None, running: bool) -> bool:
+        return running and look.needs_recording(recorded)
+
     def _missed_since(self, recorded: Look | None, look: Look) -> Missed | None:
-        if self._is_of_tick and self._last_look is None and recorded is not None:
-            passed_ms = look.wall - recorded.wall
-            if -JUMP_MS <= passed_ms <= self._gap_ms:
-                return None
-        return missed_since(self._last_look, recorded, look, away=self._away, gap_ms=self._gap_ms)
+        return missed_since(self._last_look, recorded, look, away=self._away)
 
     def _has_leases_astray(self, look: Look, recorded: Look | None) -> bool:
         """All live claims are read for that, so it is asked now and then."""
-        hours = {one.wall // WALK_OF_TICKS_MS for one in (look, recorded) if one is not None}
-        if self._is_of_tick and len(hours) == 1:
-            return False
         if look.monotonic_ms < self._next_walk_ms:
             return False
         self._next_walk_ms = look.monotonic_ms + WALK_EVERY_MS

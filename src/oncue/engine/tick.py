@@ -10,20 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from oncue.core.errors import OncueError
 from oncue.engine.alarm import Alarm
+from oncue.engine.collector import Collector
 from oncue.engine.dispatcher import Dispatcher
-
-if TYPE_CHECKING:
-    from oncue.engine.collector import Collector
-    from oncue.ports.clock import Clock
+from oncue.ports.clock import Clock
 
 logger = logging.getLogger("oncue.engine")
 
 Step = Callable[[], float | None]
-LONGEST_PAUSE_SECONDS = 5.0  # for a sink in trouble; then it is the next tick that tries again
+LONGEST_PAUSE_SECONDS = 5.0  # for a sink in trouble; after a longer one, the next tick tries again
 
 
 class Tick:
@@ -91,7 +88,7 @@ class Tick:
             raise self._trouble
 
     def _made(self, step: Step) -> float | None:
-        """Trouble with one part does not keep the others from their work."""
+        """Make a step. Trouble with one part does not keep the others from their work."""
         try:
             return step()
         except Exception as error:

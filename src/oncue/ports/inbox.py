@@ -77,7 +77,8 @@ class InboxBatch(Protocol):
 
 
 Accept = Callable[[InboxBatch], bool | None]
-"""Takes charge of a batch. False: not now. None: its queue is not delivered to directly."""
+"""Takes charge of a batch. False: not now. None: its queue is not delivered to directly, or not
+before the items are due."""
 
 
 class Inbox(Protocol):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from oncue.clock import SystemClock
 from oncue.core.errors import InvalidInput
 from oncue.ports.clock import Clock
@@ -15,8 +17,7 @@ from oncue.sinks.stream import PREFIX, StreamSink
 
 __all__ = ["bounds_of", "open_sink"]
 
-_bounds: dict[str, SqsBounds] = {}
-MOST_BOUNDS = 1000
+MOST_BOUNDS = 1000  # that are kept, with the sizes that their queues were asked for
 
 
 def open_sink(url: str, clock: Clock | None = None) -> Sink:
@@ -36,8 +37,8 @@ def open_sink(url: str, clock: Clock | None = None) -> Sink:
         return SqsSink(address, clock or SystemClock())
     raise InvalidInput(
         f"there is no sink for {url!r}; the ones that exist are 'sqs://QUEUE?region=…' (an SQS "
-        "queue), 'log:' (one line per job in the log) and 'memory:NAME' (kept in this process, for "
-        "tests).",
+        "queue), 'stream:sqs://…' (the same, sent by way of the stream of a DynamoDB table), "
+        "'log:' (one line per job in the log) and 'memory:NAME' (kept in this process, for tests).",
         "/sink",
     )
 
@@ -47,8 +48,9 @@ def bounds_of(url: str) -> SqsBounds | None:
     url = url.removeprefix(PREFIX)
     if not (url.startswith("sqs:") or is_queue_url(url)):
         return None
-    if url not in _bounds:
-        if len(_bounds) >= MOST_BOUNDS:
-            _bounds.clear()
-        _bounds[url] = SqsBounds(SqsAddress.read(url), SystemClock())
-    return _bounds[url]
+    return _bounds(url)
+
+
+@lru_cache(MOST_BOUNDS)
+def _bounds(url: str) -> SqsBounds:
+    return SqsBounds(SqsAddress.read(url), SystemClock())

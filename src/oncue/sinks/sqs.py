@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
@@ -41,8 +42,7 @@ class SqsSink:
         """`client`: of boto3; by default one is made for the address."""
         self._address = address
         self._clock = clock
-        self._client = client
-        self._given = client is not None
+        self._given = client
         self.traits = SinkTraits(
             ahead_seconds=0.0 if address.is_fifo else float(LONGEST_DELAY_SECONDS),
             in_order=address.is_fifo,
@@ -51,11 +51,10 @@ class SqsSink:
 
     def _renew(self) -> None:
         """A client and threads of this process alone."""
-        self._url = self._address.url
+        self._url: str | None = None
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
-        if not self._given:
-            self._client = None
+        self._client = self._given
 
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
         client = self._connected()
@@ -92,10 +91,9 @@ class SqsSink:
     def _queue_url(self, client: Any) -> str:
         if self._url is None:
             try:
-                answer = client.get_queue_url(QueueName=self._address.queue)
+                self._url = self._address.find_url(client)
             except Exception as error:
                 raise sqs_trouble.explain(self._address.queue, error) from None
-            self._url = answer["QueueUrl"]
         return self._url
 
 
@@ -122,51 +120,44 @@ def _lanes(batch: Sequence[Delivery]) -> Iterable[list[int]]:
     return lanes.values()
 
 
+@dataclass
 class _Sending:
     """One batch on its way. Once a call meets trouble that is not about its messages, no further
     call is begun."""
 
-    def __init__(
-        self,
-        address: SqsAddress,
-        client: Any,
-        url: str,
-        batch: Sequence[Delivery],
-        clock: Clock,
-    ) -> None:
-        self._address = address
-        self._client = client
-        self._url = url
-        self._batch = batch
-        self._clock = clock
-        self._untaken: dict[int, Refusal | None] = {}
-        self._trouble: Exception | None = None
+    address: SqsAddress
+    client: Any
+    url: str
+    batch: Sequence[Delivery]
+    clock: Clock
+    untaken: dict[int, Refusal | None] = field(default_factory=dict)
+    trouble: Exception | None = None
 
     def answer(self) -> Mapping[int, Refusal]:
-        refused = {at: why for at, why in self._untaken.items() if why is not None}
-        if self._trouble is None:
+        refused = {at: why for at, why in self.untaken.items() if why is not None}
+        if self.trouble is None:
             return refused
-        down = sqs_trouble.explain(self._address.queue, self._trouble)
-        if len(self._untaken) < len(self._batch):
-            down.untaken = self._untaken
+        down = sqs_trouble.explain(self.address.queue, self.trouble)
+        if len(self.untaken) < len(self.batch):
+            down.untaken = self.untaken
         raise down
 
     def send_lane(self, calls: Sequence[Call]) -> None:
         for call in calls:
-            if self._trouble is None:
+            if self.trouble is None:
                 self._send(call)
             else:
-                self._untaken.update(dict.fromkeys(call))
+                self.untaken.update(dict.fromkeys(call))
 
     def _send(self, call: Call) -> None:
-        now, fifo = self._clock.now(), self._address.is_fifo
-        left = {at: entry(self._batch[at], at, now, fifo=fifo) for at in call}
+        now, fifo = self.clock.now(), self.address.is_fifo
+        left = {at: entry(self.batch[at], at, now, fifo=fifo) for at in call}
         why = ""
         for number in range(ROUNDS):
             threading.Event().wait(PAUSE_SECONDS * number)
             try:
-                answer = self._client.send_message_batch(
-                    QueueUrl=self._url, Entries=list(left.values())
+                answer = self.client.send_message_batch(
+                    QueueUrl=self.url, Entries=list(left.values())
                 )
                 failures = answer.get("Failed", ())
                 again = self._not_taken(failures, left)
@@ -177,7 +168,7 @@ class _Sending:
             if not left:
                 return
             why = code_of(failures[0])
-        self._untaken.update(dict.fromkeys(left, Refusal(f"SQS: {why}", permanent=False)))
+        self.untaken.update(dict.fromkeys(left, Refusal(f"SQS: {why}", permanent=False)))
 
     def _not_taken(self, failures: Sequence[Any], sent: Mapping[int, Entry]) -> dict[int, Entry]:
         """The messages that may be taken if they are sent again."""
@@ -185,7 +176,7 @@ class _Sending:
         for failure in failures:
             at = int(failure["Id"])
             if sqs_trouble.is_for_good(failure):
-                self._untaken[at] = Refusal(f"SQS: {code_of(failure)}", permanent=True)
+                self.untaken[at] = Refusal(f"SQS: {code_of(failure)}", permanent=True)
             else:
                 again[at] = sent[at]
         return again
@@ -193,10 +184,10 @@ class _Sending:
     def _failed(self, error: Exception, left: Mapping[int, Entry]) -> None:
         """A whole call was refused, or was not answered."""
         if not sqs_trouble.is_of_messages(error):
-            self._trouble = self._trouble or error
-            self._untaken.update(dict.fromkeys(left))
+            self.trouble = self.trouble or error
+            self.untaken.update(dict.fromkeys(left))
         elif len(left) > 1:  # so that one message does not keep the others from being taken
             self.send_lane([[at] for at in left])
         else:
             refusal = Refusal(f"SQS: {code_of(error)}", permanent=True)
-            self._untaken.update(dict.fromkeys(left, refusal))
+            self.untaken.update(dict.fromkeys(left, refusal))

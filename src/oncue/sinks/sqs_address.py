@@ -33,7 +33,7 @@ class SqsAddress(NamedTuple):
     endpoint: str | None = None
     """None: that of the region, or of boto3's own variables."""
     url: str | None = None
-    """Of the queue; None: SQS is asked for it by name."""
+    """Of the queue; None: see `find_url`."""
 
     @classmethod
     def read(cls, url: str) -> SqsAddress:
@@ -72,6 +72,10 @@ class SqsAddress(NamedTuple):
     @property
     def is_fifo(self) -> bool:
         return self.queue.endswith(".fifo")
+
+    def find_url(self, client: Any) -> str:
+        """The URL of the queue; if the address has only its name, SQS is asked."""
+        return self.url or str(client.get_queue_url(QueueName=self.queue)["QueueUrl"])
 
     def connect(self, tries: int = TRIES) -> Any:
         """A client. It repeats a call that was throttled, or whose answer did not come, with

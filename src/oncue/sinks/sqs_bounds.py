@@ -1,4 +1,5 @@
-"""What an SQS queue takes. It is asked before a job is stored: when it is due it is too late."""
+"""Which jobs an SQS queue takes. Checked before a job is stored: a refusal when it is due would be
+too late."""
 
 from __future__ import annotations
 
@@ -47,9 +48,7 @@ class SqsBounds:
     def _asked(self) -> int:
         try:
             client = self._address.connect(tries=1)  # somebody waits to schedule a job
-            url = self._address.url
-            url = url or client.get_queue_url(QueueName=self._address.queue)["QueueUrl"]
-            wanted = ["MaximumMessageSize"]
+            url, wanted = self._address.find_url(client), ["MaximumMessageSize"]
             answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=wanted)
             return int(answer["Attributes"]["MaximumMessageSize"])
         except Exception:  # no permission, no network, no queue: the delivery will tell

@@ -1,5 +1,5 @@
-"""What SQS answers instead of taking messages: which of it is about the messages, and how it is
-told. No text of a request is repeated: it holds payloads."""
+"""Errors of SQS: which of them are about the messages, and what the user reads. They never quote a
+request: it holds payloads."""
 
 from __future__ import annotations
 

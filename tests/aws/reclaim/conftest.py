@@ -25,7 +25,6 @@ class LambdaContext:
     """What Lambda gives to a handler."""
 
     function_name = "reclaimer"
-    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
 
     def __init__(self, left_millis: int = 900_000) -> None:
         self.left_millis = left_millis

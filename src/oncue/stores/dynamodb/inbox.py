@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -29,7 +29,7 @@ from oncue.stores.dynamodb.foreign import Foreign, read
 from oncue.stores.dynamodb.inbox_batch import FoundBatch, InFlight
 from oncue.stores.dynamodb.inbox_lease import InboxLease, read_inbox_lease
 from oncue.stores.dynamodb.inbox_parts import DAY_MS, HeldPart, Parts
-from oncue.stores.dynamodb.keys import LAST
+from oncue.stores.dynamodb.keys import LAST, Key
 from oncue.stores.dynamodb.writes import Item
 
 OFF_SECONDS = 30.0  # between two looks whether there is an inbox
@@ -49,9 +49,12 @@ class Partition(NamedTuple):
     """What a look into a partition found."""
 
     bucket: Moment
+    pk: str
     items: Sequence[Item]
     more: bool
     """Whether there is more that is due."""
+    early_from: str = ""
+    """If no item is due and there are more: the key of the first of them that is in the way."""
 
 
 @dataclass(slots=True)
@@ -75,6 +78,9 @@ class TableInbox:
 
     def _renew(self) -> None:
         self._in_flight = InFlight()
+        self._passed_over: dict[str, tuple[str, str]] = {}
+        """By partition: the first and the last key of items that cannot be delivered early. Looks
+        begin behind them, until the first of them is due."""
         self._parts = Parts(
             self._table, self._store.clock, self._count_nodes, self._in_flight.has_any_of
         )
@@ -109,6 +115,7 @@ class TableInbox:
         return 0.0 if any(part.has_more for part in parts) else POLL_SECONDS
 
     def leave(self, now: Moment) -> None:
+        self._passed_over.clear()
         self._parts.leave(now)
 
     def items(self, first: Moment, last: Moment) -> Iterator[Foreign]:
@@ -211,12 +218,16 @@ class TableInbox:
     ) -> Partition:
         """Of a bucket that has ended everything is read, also what is in the wrong bucket."""
         bucket, pk = place
-        has_ended = bucket + buckets.length_ms <= now
+        has_ended, due = bucket + buckets.length_ms <= now, f"{render(now)}#{LAST}"
         upto = LAST if has_ended else f"{render(until)}#{LAST}"
-        items, more = self._table.page(pk, "", upto, ITEMS_AT_ONCE)
-        if more and not has_ended:
-            more = items[-1]["sk"] <= f"{render(now)}#{LAST}"
-        return Partition(bucket, items, more)
+        first, last = self._passed_over.get(pk, ("", ""))
+        above = last if first > due else ""
+        items, more = self._table.page(pk, above, upto, ITEMS_AT_ONCE)
+        if not more or has_ended:
+            return Partition(bucket, pk, items, more)
+        is_early, more = items[0]["sk"] > due, items[-1]["sk"] <= due
+        early_from = (first if above else items[0]["sk"]) if is_early else ""
+        return Partition(bucket, pk, items, more, early_from)
 
     # What was found.
 
@@ -231,6 +242,7 @@ class TableInbox:
     ) -> None:
         read_ones = self._in_flight.without([read(item) for one in found for item in one.items])
         moved: list[Foreign] = []
+        too_early: set[Key] = set()
         batches: dict[tuple[str, bool], list[Foreign]] = {}
         for one in sorted(read_ones, key=lambda one: (one.due_at, one.id)):
             if one.problem is not None or one.due_at > until:
@@ -243,12 +255,22 @@ class TableInbox:
             if accepted:
                 haul.dealt += len(jobs)
             elif is_early:
-                continue
+                too_early.update(one.key for one in jobs if accepted is None)
             elif accepted is None or part.is_behind:
                 moved += jobs
             else:
                 haul.left += len(jobs)
-        haul.dealt += self.adopt(moved, now)
+        haul.dealt += self.adopt(moved, now) + self._pass_over(found, too_early)
+
+    def _pass_over(self, found: Sequence[Partition], too_early: Collection[Key]) -> int:
+        """Look behind items that cannot be delivered before they are due: those of other queues
+        may be. How many items are passed over."""
+        passed = 0
+        for one in found:
+            if one.early_from and all(Key(one.pk, item["sk"]) in too_early for item in one.items):
+                self._passed_over[one.pk] = one.early_from, one.items[-1]["sk"]
+                passed += len(one.items)
+        return passed
 
     def adopt(self, found: Sequence[Foreign], now: Moment) -> int:
         """Make jobs of items: those with a problem are failed ones. How many were dealt with."""

@@ -27,17 +27,18 @@ class StartedJob(NamedTuple):
     sequence: str
     """The number of the record in the stream."""
     delivery: Delivery
+    epoch: int
 
 
 def started_jobs(store: DynamoStore, records: Iterable[Mapping[str, Any]]) -> list[StartedJob]:
     """The jobs that these records of the stream start, in order. What has changed since, such as a
-    job that was reclaimed, is left out: that is told by a later record."""
+    job that was reclaimed, is left out: a later record tells it."""
     items = {sequence: item for sequence, item in map(_readable, records) if item is not None}
     found = store.parse({_id_of(item): item for item in items.values()}, "payload".__eq__)
     started = []
     for sequence, item in items.items():
         job = found.get(_id_of(item))
-        if job is None or job.is_torn or job.record.epoch != _told(item).get("epoch"):
+        if job is None or job.is_torn or job.record.epoch != _record_of(item).get("epoch"):
             continue
         record = job.record
         token = sign(store.secret, record.id, record.epoch)
@@ -45,7 +46,7 @@ def started_jobs(store: DynamoStore, records: Iterable[Mapping[str, Any]]) -> li
             *(record.id, record.due_at, record.payload, record.attempt),
             *(token, record.queue, record.owner),
         )
-        started.append(StartedJob(sequence, delivery))
+        started.append(StartedJob(sequence, delivery, record.epoch))
     return started
 
 
@@ -64,7 +65,7 @@ def _read(record: Mapping[str, Any]) -> tuple[str, Item | None]:
     change = record["dynamodb"]
     new, old = _item(change.get("NewImage")), _item(change.get("OldImage"))
     is_started = _is_handed_over(new) and not (
-        _is_handed_over(old) and _told(old).get("epoch") == _told(new).get("epoch")
+        _is_handed_over(old) and _record_of(old).get("epoch") == _record_of(new).get("epoch")
     )
     return change["SequenceNumber"], new if is_started else None
 
@@ -72,13 +73,13 @@ def _read(record: Mapping[str, Any]) -> tuple[str, Item | None]:
 def _is_handed_over(item: Item) -> bool:
     if item.get("sk") != keys.HEAD or "rec" not in item:
         return False
-    told = _told(item)
-    return told.get("state") == State.DISPATCHED and "lease" not in told
+    record = _record_of(item)
+    return record.get("state") == State.DISPATCHED and "lease" not in record
 
 
-def _told(item: Item) -> dict[str, Any]:
-    told: dict[str, Any] = codec.from_text(item["rec"])
-    return told
+def _record_of(item: Item) -> dict[str, Any]:
+    record: dict[str, Any] = codec.from_text(item["rec"])
+    return record
 
 
 def _id_of(item: Item) -> str:

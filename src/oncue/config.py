@@ -12,6 +12,7 @@ from oncue.core.errors import InvalidInput
 PREFIX = "ONCUE_"
 OF_FUNCTIONS = ("ONCUE_SINK_", "ONCUE_INBOX_SHARDS")
 """How the names of variables begin that only Lambda functions use (`aws/sandbox.py`)."""
+SHOWN_OF_FUNCTIONS = ("ONCUE_SINK_<QUEUE>", "ONCUE_INBOX_SHARDS")
 FILE = "oncue.toml"
 
 
@@ -125,14 +126,21 @@ def _from_file(path: Path) -> dict[str, Value]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
+    refuse_unknown_variables(environment)
     known = {setting.variable: setting.name for setting in SETTINGS}
-    ours = {
-        name: value
-        for name, value in environment.items()
-        if name.startswith(PREFIX) and not name.startswith(OF_FUNCTIONS)
-    }
-    _refuse_unknown("variable", ours, known)
+    ours = {name: value for name, value in environment.items() if name in known}
     return {known[variable]: Value(value, variable) for variable, value in ours.items()}
+
+
+def refuse_unknown_variables(environment: Iterable[str]) -> None:
+    """A name that is misspelt would be left out without a word."""
+    ours = (
+        name
+        for name in environment
+        if name.startswith(PREFIX) and not name.startswith(OF_FUNCTIONS)
+    )
+    known = [setting.variable for setting in SETTINGS]
+    _refuse_unknown("variable", ours, [*known, *SHOWN_OF_FUNCTIONS])
 
 
 def _checked(setting: Setting, value: Any, place: str) -> Any:

@@ -400,3 +400,24 @@ def test_a_sink_that_would_lose_jobs_is_refused_when_a_sandbox_starts(
     with pytest.raises(InvalidInput, match=f"ONCUE_SINK_{name}: {why}"):
         sandbox.give_settings(stack.cue)
     assert stack.cue.queues() == before
+
+
+@pytest.mark.parametrize("has_store", [True, False])
+def test_a_misspelt_variable_is_refused_when_a_sandbox_starts(
+    monkeypatch: pytest.MonkeyPatch, has_store: bool
+) -> None:
+    if has_store:
+        monkeypatch.setenv("ONCUE_STORE", "memory:")
+        monkeypatch.setenv("ONCUE_SINKS_MAIL", "log:")
+    else:
+        monkeypatch.delenv("ONCUE_STORE", raising=False)
+        monkeypatch.setenv("ONCUE_STOR", "memory:")
+    meant = "ONCUE_SINK_<QUEUE>" if has_store else "ONCUE_STORE"
+    with pytest.raises(InvalidInput, match=f"no such variable; did you mean {meant}?"):
+        sandbox.scheduler()
+
+
+def test_without_a_store_the_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONCUE_STORE", raising=False)
+    with pytest.raises(InvalidInput, match="ONCUE_STORE: is not set. Set it to the store"):
+        sandbox.scheduler()

@@ -109,6 +109,12 @@ def test_another_event_is_refused(streaming: Stack, event: Any) -> None:
         streaming.invoke("forward_started", event)
 
 
+def test_records_of_another_service_are_refused(streaming: Stack) -> None:
+    event = {"Records": [{"eventSource": "aws:sqs", "body": "{}"}]}
+    with pytest.raises(InvalidInput, match="/Records/0/eventSource: must be aws:dynamodb"):
+        streaming.invoke("forward_started", event)
+
+
 def test_a_stream_sink_needs_a_stream(stack: Stack) -> None:
     wanted = {"sink": f"stream:{stack.sink}", "completion": "worker"}
     with pytest.raises(InvalidInput, match="a stream sink needs a DynamoDB table with a stream"):

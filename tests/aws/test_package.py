@@ -147,3 +147,23 @@ def test_pip_is_asked_for_wheels_of_the_functions_machine(
     assert Runtime("arm64", "3.11").platforms == [
         *("manylinux2014_aarch64", "manylinux_2_17_aarch64")
     ]
+
+
+@pytest.mark.parametrize("python", ["3.9", "3.11.7", "python3.12", "4"])
+def test_a_version_on_which_the_functions_cannot_run_is_refused(
+    python: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        package.main(["oncue.zip", "--python", python])
+    assert "must be a version such as 3.12, and not older than 3.11" in capsys.readouterr().err
+
+
+def test_if_pip_fails_the_program_ends_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(command: list[str], check: bool) -> None:
+        raise subprocess.CalledProcessError(1, command)
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    assert package.main([str(tmp_path / "oncue.zip")]) == 1
+    assert "pip could not install the libraries" in capsys.readouterr().err

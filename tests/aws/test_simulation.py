@@ -124,4 +124,5 @@ def test_a_job_that_is_stored_after_its_tick_is_late_by_less_than_the_next() -> 
     places, start = (dynamodb_endpoint(), ministack_endpoint()), FakeClock().now()
     found = simulation.simulate(asked, *places, start, lambda *_: None)
     assert (found.lost, found.doubled) == (0, 0)
-    assert all(0 <= late <= 60_000 for late in found.lateness_ms)
+    waited = [0, 10_000, 20_000, 30_000, 40_000, 50_000]
+    assert found.lateness_ms == sorted(2 * waited)

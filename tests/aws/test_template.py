@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +17,7 @@ import oncue.aws
 from oncue.aws.template import template
 from oncue.core.errors import InvalidInput
 from oncue.stores.dynamodb import creation, keys
+from tests.acceptance.documents import read
 from tests.aws.deployed import FUNCTIONS, allowed, listed, statements, translated, written
 from tests.stores.dynamo import client, new_table
 from tests.stores.dynamodb.policy import granted
@@ -193,8 +199,24 @@ def test_every_alarm_looks_at_something_that_is_deployed(stream: bool) -> None:
         ({"queues": ["Mail"]}, "'Mail' cannot be deployed by name"),
         ({"queues": ["send-mail"]}, "lower-case letters, digits and '_'"),
         ({"queues": ["a1", "a_1"]}, "would have the same name in the template, A1Queue"),
+        ({"python": "3.9"}, "not older than 3.11"),
+        ({"python": "python3.12"}, "a version such as 3.12"),
     ],
 )
 def test_names_that_cannot_be_deployed_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         template(**options)
+
+
+def test_a_table_that_exists_is_taken_out_as_the_page_about_settings_says(tmp_path: Path) -> None:
+    [script] = re.findall(
+        r"^ +(arn=.*?)^ +```$", read("docs/settings.md"), re.MULTILINE | re.DOTALL
+    )
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    command = ["bash", "-e", "-c", script.replace("TABLE", "jobs", 1)]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+    text = (tmp_path / "template.yaml").read_text("utf-8")
+    assert [str(one) for one in lint(text, config=ManualArgs(regions=["eu-central-1"]))] == []
+    assert "AWS::DynamoDB::Table" not in text
+    assert "Default: jobs" in text
+    assert set(re.findall(r"table/\$\{TableName\}(\S*)", text)) == {"", "/index/look"}

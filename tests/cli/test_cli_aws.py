@@ -186,7 +186,7 @@ def test_jobs_that_are_stored_late_wait_for_the_next_tick(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        ((), 2, "pip install ministack; ministack"),
+        ((), 2, "pip install ministack, in an environment of its own; ministack"),
         (("--endpoint", "localhost"), 2, "is not a URL such as http://127.0.0.1:4566"),
         (("--endpoint", "https://dynamodb.eu-central-1.amazonaws.com"), 2, "is AWS itself"),
         (("--endpoint", "http://127.0.0.1:1"), 5, "no SQS answers at http://127.0.0.1:1"),

@@ -17,7 +17,7 @@ def test_the_alternatives_stand_side_by_side_with_bars(tmp_path: Path) -> None:
     first, _, head, *lines = ended.out.splitlines()
     assert first == (
         "1,000,000 jobs a day, 30,000,000 a month, in us-east-1. oncue on DynamoDB, SQS, Lambda: "
-        "$47.86 a month, $1.60 per million jobs."
+        "$47.71 a month, $1.59 per million jobs."
     )
     assert head.split() == ["a", "month", "per", "million", "jobs"]
     assert lines[0].split() == [
@@ -26,8 +26,8 @@ def test_the_alternatives_stand_side_by_side_with_bars(tmp_path: Path) -> None:
         "DynamoDB,",
         "SQS,",
         "Lambda",
-        "$47.86",
-        "$1.60",
+        "$47.71",
+        "$1.59",
         "▋",
     ]
     assert lines[1].split() == ["EventBridge", "Scheduler,", "SQS", "$44.40", "$1.48", "▋"]

@@ -167,6 +167,21 @@ def test_a_sink_that_cannot_be_opened_is_bad(place: Path) -> None:
     assert "→ Give it another one: oncue queues set lost --sink URL" in ended.out
 
 
+def test_a_queue_of_sqs_that_does_not_answer_is_named(place: Path) -> None:
+    with scheduler(place) as cue:
+        put_queue(cue.store, Queue("mail", sink="sqs://post?endpoint=http://127.0.0.1:1"))
+    credentials = {
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_DEFAULT_REGION": "eu-central-1",
+    }
+    ended = run("doctor", cwd=place, env=credentials)
+    assert (
+        "! sinks: queue mail cannot be delivered from here: SQS queue post: no answer" in ended.out
+    )
+    assert "→ If another sink is meant: oncue queues set mail --sink URL" in ended.out
+
+
 def test_a_missing_file_is_bad_and_stays_missing(tmp_path: Path) -> None:
     ended = run("doctor", "--json", cwd=tmp_path)
     assert ended.code == 1

@@ -108,7 +108,7 @@ def test_a_table_that_lacks_something_is_told_with_the_next_step(tmp_path: Path)
 def test_a_table_that_is_not_there_is_told_with_the_next_step(tmp_path: Path) -> None:
     ended = doctor(f"oncue-{uuid4().hex}", cwd=tmp_path)
     assert ended.code == 1
-    assert "oncue migrate --store 'dynamodb://" in ended.out
+    assert "create it: oncue migrate, with the URL of this store" in ended.out
 
 
 def test_late_work_and_paused_queues_are_seen_without_counts(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_table_is_created_and_can_be_used_and_the_second_time_nothing_is_done(
     assert planned.out.endswith("\nNothing was changed.\n")
     refused = run("jobs", "add", "1", "--store", url, cwd=tmp_path, env=CREDENTIALS)
     assert refused.code == 5
-    assert "oncue migrate --store 'dynamodb://" in refused.err
+    assert "create it: oncue migrate, with the URL of this store" in refused.err
     done = migrate("--store", url, cwd=tmp_path)
     assert done.code == 0
     assert "Now: create table oncue-" in done.out

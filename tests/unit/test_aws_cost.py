@@ -37,8 +37,8 @@ def test_a_million_jobs_a_day_that_are_sent_and_forgotten() -> None:
         "DynamoDB reads, polling": 43_200 * (2 + 4 * 2 * 0.5) + 43_200 * (12 + 4),
         "DynamoDB storage": 1_000_000 * 800 / GB,
         "SQS requests": 3_000_000 * 3,
-        "Lambda calls": 86_400,
-        "Lambda duration": (86_400 * 0.5 + 30_000) * 0.5,
+        "Lambda calls": 43_200,
+        "Lambda duration": (43_200 * 0.5 + 30_000) * 0.5,
     }
 
 
@@ -50,8 +50,8 @@ def test_quantities_become_dollars() -> None:
         "DynamoDB reads, polling": 0.9504 * 0.125,
         "DynamoDB storage": 800_000_000 / GB * 0.25,
         "SQS requests": 9 * 0.40,
-        "Lambda calls": 0.0864 * 0.20,
-        "Lambda duration": 36_600 * 0.0000133334,
+        "Lambda calls": 0.0432 * 0.20,
+        "Lambda duration": 25_800 * 0.0000133334,
     }
 
 

@@ -124,7 +124,7 @@ def test_a_table_that_is_not_there_is_to_be_created(
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-    with pytest.raises(StoreUnusable, match="does not exist.* migrate --store 'dynamodb://"):
+    with pytest.raises(StoreUnusable, match="does not exist.* oncue migrate, with the URL"):
         open_store(f"dynamodb://no-such-table?region=eu-central-1&endpoint={dynamodb}")
 
 

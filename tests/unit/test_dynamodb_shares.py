@@ -14,7 +14,7 @@ from oncue.core.lifecycle import Verb
 from oncue.core.queue import Queue
 from oncue.core.shard import shard_of
 from oncue.core.sharing import Taker
-from oncue.stores.dynamodb.claims import _share
+from oncue.stores.dynamodb.offers import _share
 from oncue.usecases.queues import put_queue
 from oncue_bench.dynamodb.wrapped import Call, WrappedClient
 from tests.stores.dynamo import OwnTable, client, new_table

@@ -294,3 +294,30 @@ def test_an_answer_that_is_none_is_trouble_of_the_sink(answer: Any) -> None:
     with pytest.raises(SinkDown) as met:
         sink(Sqs(reply)).deliver("mail", jobs(15))
     assert met.value.untaken == dict.fromkeys(range(10))
+
+
+class Looked(Sqs):
+    """A queue that is asked whether it is there; `problem`: what it answers."""
+
+    def __init__(self, problem: Exception | None) -> None:
+        super().__init__()
+        self.problem = problem
+
+    def get_queue_url(self, *, QueueName: str) -> Any:
+        return self.get_queue_attributes(QueueUrl=QueueName, AttributeNames=[])
+
+    def get_queue_attributes(self, *, QueueUrl: str, AttributeNames: Sequence[str]) -> Any:
+        if self.problem is not None:
+            raise self.problem
+        return {}
+
+
+@pytest.mark.parametrize("url", [None, "https://sqs/1/jobs"])
+def test_a_queue_can_be_asked_whether_it_is_there(url: str | None) -> None:
+    def asked(problem: Exception | None) -> SqsSink:
+        return SqsSink(SqsAddress("jobs", url=url), FakeClock(NOW), Looked(problem))
+
+    asked(None).check()
+    asked(error("AccessDenied")).check()  # who may send need not have the right to look
+    with pytest.raises(SinkDown, match="SQS queue jobs does not exist"):
+        asked(error("AWS.SimpleQueueService.NonExistentQueue")).check()

@@ -121,8 +121,8 @@ def _delivering(load: Workload) -> Iterator[str]:
     )
     if load.dispatch is Dispatch.LAMBDA:
         yield (
-            f"Lambda: {cost.FUNCTIONS} functions (dispatch, reclaim) on Arm with "
-            f"{cost.FUNCTION_GB * 1024:.0f} MB, one call of each in a minute; a call takes "
+            f"Lambda: the dispatch function on Arm with {cost.FUNCTION_GB * 1024:.0f} MB, one "
+            "call in a minute, which also takes back lost jobs; a call takes "
             f"{cost.FUNCTION_SECONDS:g} s and 1 s more for each {cost.FUNCTION_JOBS:,} jobs. "
             "A job that is stored less than a minute ahead can be up to a minute late; "
             "--dispatch serve has a poll of 1 s instead."

@@ -23,9 +23,8 @@ BATCH_WRITES = 3  # for the lease of the shard
 LOOK_READS = 0.5  # the least that a Query takes
 RECLAIM_READS = 12  # of a look of the reclaimer; and one for each shard that has a dispatcher
 RECLAIM_SECONDS = 2  # between two looks of a process
-TICK_SECONDS = 60  # between two calls of a Lambda function
+TICK_SECONDS = 60  # between two calls of the dispatch function
 
-FUNCTIONS = 2  # dispatch and reclaim
 FUNCTION_GB = 0.5
 FUNCTION_SECONDS = 0.5  # of a call that finds nothing
 FUNCTION_JOBS = 1000  # that a call hands over in a second
@@ -226,7 +225,7 @@ def _dispatching(load: Workload) -> Quantities:
         return []
     if load.dispatch is Dispatch.SERVE:
         return _task()
-    calls = FUNCTIONS * SECONDS / TICK_SECONDS
+    calls = SECONDS / TICK_SECONDS
     seconds = calls * FUNCTION_SECONDS + load.jobs / FUNCTION_JOBS
     return [
         ("Lambda calls", "lambda_request", calls),

@@ -109,6 +109,6 @@ def _created(client: Any, name: str, endpoint: str) -> str:
     except (BotoCoreError, ClientError) as error:
         raise ServerUnavailable(
             f"no SQS answers at {endpoint} ({type(error).__name__}). DynamoDB Local has none: "
-            "start ministack (pip install ministack; ministack), and give its URL as "
-            "--sqs-endpoint."
+            "start ministack (pip install ministack, in an environment of its own; ministack), "
+            "and give its URL as --sqs-endpoint."
         ) from None

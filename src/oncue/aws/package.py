@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,10 @@ LEFT_OUT = ("__pycache__", "bin", "cli")  # compiled anew; programs; the termina
 _MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 
 
+OLDEST = "3.11"
+NOT_A_RUNTIME = f"must be a version such as 3.12, and not older than {OLDEST}"
+
+
 class Runtime(NamedTuple):
     """Where the functions run."""
 
@@ -45,6 +50,11 @@ class Runtime(NamedTuple):
     @property
     def minor(self) -> int:
         return int(self.python.partition(".")[2])
+
+
+def is_runtime(python: str) -> bool:
+    """Whether the functions can run on this version of Python."""
+    return re.fullmatch(r"3\.[1-9]\d", python) is not None and python >= OLDEST
 
 
 Install = Callable[[Path, Runtime], None]
@@ -94,17 +104,31 @@ def zip_folder(folder: Path, file: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     runtime = Runtime(asked.architecture, asked.python)
-    if asked.target.suffix != ".zip":
-        build(asked.target, runtime)
-    else:
-        with TemporaryDirectory(prefix="oncue-package-") as folder:
-            build(Path(folder), runtime)
-            zip_folder(Path(folder), asked.target)
-        print(f"{asked.target}: {asked.target.stat().st_size / 1_000_000:.1f} MB", file=sys.stderr)
+    try:
+        _write(asked.target, runtime)
+    except subprocess.CalledProcessError:
+        print("pip could not install the libraries; it says above why.", file=sys.stderr)
+        return 1
     if runtime.python != Runtime().python:
         text = f"without byte code, as this is not Python {runtime.python}: cold starts are slower"
         print(text, file=sys.stderr)
     return 0
+
+
+def _write(target: Path, runtime: Runtime) -> None:
+    if target.suffix != ".zip":
+        build(target, runtime)
+        return
+    with TemporaryDirectory(prefix="oncue-package-") as folder:
+        build(Path(folder), runtime)
+        zip_folder(Path(folder), target)
+    print(f"{target}: {target.stat().st_size / 1_000_000:.1f} MB", file=sys.stderr)
+
+
+def _runtime(python: str) -> str:
+    if not is_runtime(python):
+        raise argparse.ArgumentTypeError(NOT_A_RUNTIME)
+    return python
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,7 +138,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("target", type=Path, help="a file that ends in .zip, or a folder")
     parser.add_argument("--architecture", choices=list(_MACHINES), default="arm64")
     parser.add_argument(
-        "--python", default=Runtime().python, help="the version of the functions' runtime"
+        "--python",
+        type=_runtime,
+        default=Runtime().python,
+        help="the version of the functions' runtime",
     )
     return parser
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from oncue import sinks
+from oncue import config, sinks
 from oncue.core.errors import InvalidInput, StoreUnusable
 from oncue.core.queue import Queue, check_queue_name, default_queue
 from oncue.ports.inbox import Inbox, InboxSettings
@@ -22,6 +22,7 @@ from oncue.ports.sink import Sink, traits_of
 from oncue.scheduler import Scheduler
 from oncue.usecases.queues import change_queue, check_sink
 
+STORE = "ONCUE_STORE"
 SINK = "ONCUE_SINK_"
 INBOX_SHARDS = "ONCUE_INBOX_SHARDS"
 
@@ -42,21 +43,23 @@ class Context(Protocol):
 Event = dict[str, Any]
 
 
-def required(variable: str) -> str:
-    """The value of a variable of the environment, without which the function cannot run."""
-    value = os.environ.get(variable)
-    if not value:
-        raise InvalidInput(f"the environment variable {variable} is not set.", f"/{variable}")
-    return value
+def store_url() -> str:
+    """The store of the function, without which it cannot run."""
+    url = os.environ.get(STORE)
+    if not url:
+        config.refuse_unknown_variables(os.environ)  # perhaps it is there, misspelt
+        raise InvalidInput("is not set. Set it to the store, such as dynamodb://TABLE.", STORE)
+    return url
 
 
 def scheduler() -> Scheduler:
     """The scheduler of this sandbox. Its loops do not run: a sandbox stands still between two
     invocations."""
-    url = required("ONCUE_STORE")
+    url = store_url()
     with _opening:
         found = _open.get(url)
         if found is None:
+            config.refuse_unknown_variables(os.environ)
             found = Scheduler(url)
             try:
                 give_settings(found)

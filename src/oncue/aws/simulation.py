@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from itertools import groupby
 from typing import Any
 
 from oncue.aws import cost, emulator, sandbox
@@ -31,6 +32,7 @@ from oncue.sinks.sqs import SqsSink
 from oncue.sinks.sqs_address import SqsAddress
 from oncue.stores.dynamodb.store import DynamoStore
 
+SECOND_MS = 1000
 MINUTE_MS = 60_000
 QUEUE = "default"
 Progress = Callable[[int, str], None]
@@ -58,6 +60,13 @@ class Simulated:
         """When the jobs are due: evenly over the minutes, from the second tick on."""
         span = self.minutes * MINUTE_MS
         return [start + MINUTE_MS + n * span // self.jobs for n in range(self.jobs)]
+
+    def stored_at(self, due: Moment, start: Moment) -> Moment:
+        """When the job that is due then is stored, in whole seconds after the start."""
+        if self.ahead_seconds is None:
+            return start
+        after = due - round(self.ahead_seconds * 1000) - start
+        return start + max(0, after // SECOND_MS * SECOND_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,24 +157,33 @@ def simulate(
         with _deployed(place, clock, simulated, sink) as cue:
             waiting = simulated.dues(start)
             for tick in range(simulated.ticks):
-                _store(cue, simulated, waiting, clock.now())
+                _store(cue, clock, simulated, waiting, start, start + tick * MINUTE_MS)
                 _tick(clock, sink)
-                clock.advance(60)
                 progress(tick + 1, f"{len(place.sqs.arrivals):,} of {simulated.jobs:,} jobs sent")
             used = place.meter.units
+            clock.advance(60)
             _tick(clock, sink)
         return Simulation(simulated, list(place.sqs.arrivals), used, place.meter.units - used)
 
 
-def _store(cue: Scheduler, simulated: Simulated, waiting: list[Moment], now: Moment) -> None:
-    """Store the jobs that come before the next tick; they are taken out of `waiting`."""
-    count = len(waiting)
-    if simulated.ahead_seconds is not None:
-        until = now + MINUTE_MS + round(simulated.ahead_seconds * 1000)
-        count = sum(due < until for due in waiting)
+def _store(
+    cue: Scheduler,
+    clock: FakeClock,
+    simulated: Simulated,
+    waiting: list[Moment],
+    start: Moment,
+    tick_at: Moment,
+) -> None:
+    """Let the time until a tick pass, and store the jobs that come in it, each at its moment: a job
+    that is stored after its due time would be due when it is stored. They are taken out of
+    `waiting`."""
+    coming = [due for due in waiting if simulated.stored_at(due, start) <= tick_at]
+    del waiting[: len(coming)]
     payload = "x" * max(0, simulated.payload_bytes - 2)  # as JSON, with its quotes
-    cue.schedule_many({"payload": payload, "at": to_datetime(due)} for due in waiting[:count])
-    del waiting[:count]
+    for moment, dues in groupby(coming, lambda due: simulated.stored_at(due, start)):
+        clock.advance((moment - clock.now()) / SECOND_MS)
+        cue.schedule_many({"payload": payload, "at": to_datetime(due)} for due in dues)
+    clock.advance((tick_at - clock.now()) / SECOND_MS)
 
 
 def _tick(clock: FakeClock, sink: SimulatedSink) -> None:

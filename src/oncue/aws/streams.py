@@ -23,6 +23,7 @@ from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.stream import StartedJob, started_jobs
 
 logger = logging.getLogger("oncue.aws")
+SOURCE = "aws:dynamodb"
 
 
 def forward_started(event: Event, context: Context) -> Mapping[str, Any]:
@@ -32,6 +33,11 @@ def forward_started(event: Event, context: Context) -> Mapping[str, Any]:
     store, records = cue.store, event.get("Records") if isinstance(event, Mapping) else None
     if not isinstance(records, list):
         raise InvalidInput("an event of a DynamoDB stream has a list of records.", "/Records")
+    for at, record in enumerate(records):
+        source = record.get("eventSource", SOURCE) if isinstance(record, Mapping) else None
+        if source != SOURCE:
+            said = f"must be {SOURCE}: what invokes the function is not a stream of DynamoDB."
+            raise InvalidInput(said, f"/Records/{at}/eventSource")
     if not isinstance(store, DynamoStore):
         raise InvalidInput("only a DynamoDB table has a stream.", "/ONCUE_STORE")
     cue.policies.forget()  # their age is unknown: a sandbox stands still between invocations

@@ -11,7 +11,7 @@ from typing import Literal
 from jinja2 import Environment, StrictUndefined
 
 import oncue
-from oncue.aws.package import Runtime
+from oncue.aws.package import NOT_A_RUNTIME, Runtime, is_runtime
 from oncue.aws.starting import QUEUE as TASKS
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import DEFAULT_QUEUE
@@ -66,6 +66,8 @@ def template(
     tasks are sent by a function on the stream of the table."""
     if not _TABLE.fullmatch(table):
         raise InvalidInput("must be 3 to 255 letters, digits, '_', '-' or '.'.", "/table")
+    if not is_runtime(python):
+        raise InvalidInput(f"{NOT_A_RUNTIME}.", "/python")
     tasks = DeployedQueue(TASKS, by_stream=stream)
     others = [DeployedQueue(_checked(name)) for name in dict.fromkeys(queues) if name != TASKS]
     _require_different([*others, tasks])

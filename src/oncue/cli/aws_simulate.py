@@ -21,8 +21,8 @@ MOST_JOBS = 100_000
 MOST_MINUTES = 1440
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "simulation", "AWS_SECRET_ACCESS_KEY": "simulation"}
 NO_EMULATOR = (
-    "a simulation needs an emulator of DynamoDB and SQS. Start one (pip install ministack; "
-    "ministack), and give its URL: --endpoint http://127.0.0.1:4566"
+    "a simulation needs an emulator of DynamoDB and SQS. Start one (pip install ministack, in "
+    "an environment of its own; ministack), and give its URL: --endpoint http://127.0.0.1:4566"
 )
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from oncue.cli.app import Cue
 from oncue.cli.nodes import runs
 from oncue.cli.progress import counted
 from oncue.core import upkeep
-from oncue.core.errors import NotSupported, OncueError
+from oncue.core.errors import NotSupported, OncueError, SinkDown
 from oncue.core.lacks import uncounted
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue
@@ -194,7 +195,14 @@ def sinks(cue: Scheduler) -> Iterator[DoctorFinding]:
             continue
         pulled = False
         try:
-            open_sink(queue.sink, cue.clock).close()
+            with closing(open_sink(queue.sink, cue.clock)) as sink:
+                if check := getattr(sink, "check", None):
+                    check()
+        except SinkDown as error:
+            yield warn(
+                f"queue {queue.name} cannot be delivered from here: {error}",
+                f"If another sink is meant: oncue queues set {queue.name} --sink URL, {OTHERS}",
+            )
         except Exception as error:
             yield bad(
                 f"the sink of queue {queue.name} cannot be opened: {error}",

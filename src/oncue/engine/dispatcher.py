@@ -255,7 +255,8 @@ class Dispatcher:
         self._telemetry.circuit(queue.name, is_open=True)
         level = logging.WARNING if first else logging.DEBUG
         text = "queue %s: %s; trying again in %.3g s"
-        logger.log(level, text, queue.name, what, pause, extra={"queue": queue.name})
+        why = what.removesuffix(".")
+        logger.log(level, text, queue.name, why, pause, extra={"queue": queue.name})
 
     def _settle_again(self) -> None:
         """What the store could not take last time."""

@@ -69,6 +69,20 @@ class SqsSink:
             list(self._pool().map(sending.send_lane, lanes))
         return sending.answer()
 
+    def check(self) -> None:
+        """Ask once whether the queue is there; `SinkDown` says why not. Who may send to it need not
+        have the right to look at it."""
+        try:
+            client = self._client or self._address.connect(tries=1)
+            if self._address.url is None:
+                client.get_queue_url(QueueName=self._address.queue)
+            else:
+                url = self._address.url
+                client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        except Exception as error:
+            if not sqs_trouble.is_denied(error):
+                raise sqs_trouble.explain(self._address.queue, error) from None
+
     def close(self) -> None:
         with self._lock:
             threads, self._threads = self._threads, None

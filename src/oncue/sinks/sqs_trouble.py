@@ -31,6 +31,11 @@ def is_for_good(failure: Mapping[str, Any]) -> bool:
     return bool(failure.get("SenderFault")) and not _names(code_of(failure), _PASSING)
 
 
+def is_denied(problem: Exception) -> bool:
+    """Whether the credentials are good and the right is missing."""
+    return _names(code_of(problem), ("AccessDenied",))
+
+
 def explain(queue: str, problem: Exception) -> SinkDown:
     """The trouble of the sink, with what to do about it."""
     code = code_of(problem)
@@ -50,7 +55,7 @@ def explain(queue: str, problem: Exception) -> SinkDown:
             f"SQS queue {queue}: the credentials were not accepted ({code}). They are wrong or "
             "expired, or the clock of this machine is wrong."
         )
-    if _names(code, ("AccessDenied",)):
+    if is_denied(problem):
         return SinkDown(
             f"SQS queue {queue}: access was refused ({code}). The credentials need sqs:SendMessage "
             "and, for a sink by name, sqs:GetQueueUrl: see docs/sqs.md."

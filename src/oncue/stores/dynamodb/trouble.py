@@ -83,7 +83,8 @@ def explain(table: str, problem: Any) -> StoreError:
     if code == "ResourceNotFoundException":
         return StoreUnusable(
             f"DynamoDB table {table} does not exist, or not in this region. Name another one, or "
-            f"create it: oncue migrate --store 'dynamodb://{table}?region=…'"
+            "create it: oncue migrate, with the URL of this store. (Emulators also keep tables "
+            "apart by access key.)"
         )
     if lacks_credentials(problem):
         return StoreUnusable(

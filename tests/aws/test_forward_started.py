@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
 from oncue.ports.sink import Sink
 from tests.aws.stack import Stack
+from tests.contract.promises import exported
 from tests.stores.dynamo import another_dynamo
 
 
@@ -164,7 +166,9 @@ def test_a_started_job_that_cannot_be_read_does_not_stop_the_stream(
 ) -> None:
     ids = start(streaming, 2, "x" * 2000)
     event = streaming.stream_event()
-    change = {"SequenceNumber": "1", "NewImage": {"pk": {"S": "i#x"}, "sk": {"S": "head"}, **image}}
+    key = {"pk": {"S": "i#x"}, "sk": {"S": "head"}}
+    old = {**key, "rec": {"S": "{}"}}
+    change = {"SequenceNumber": "1", "NewImage": {**key, **image}, "OldImage": old}
     event["Records"].insert(0, {"dynamodb": change})
     assert streaming.invoke("forward_started", event) == {"batchItemFailures": []}
     assert streaming.sent_ids == sorted(ids)
@@ -200,3 +204,13 @@ def test_a_sink_that_cannot_be_opened_does_not_keep_other_queues_from_being_sent
     monkeypatch.setattr(sandbox, "open_sink", open_sink)
     assert len(forward(streaming)) == 1
     assert streaming.sent_ids == sorted(ids)
+
+
+def test_a_job_that_was_restored_as_started_is_not_sent(streaming: Stack) -> None:
+    ids = start(streaming, 1)
+    [dumped] = [one for one in exported(streaming.store) if one.job.id in ids]
+    restored = replace(dumped, job=dumped.job._replace(id="restored"))
+    assert streaming.store.admit([restored]) == 1
+    assert streaming.cue.job("restored").state is State.DISPATCHED
+    assert forward(streaming) == []
+    assert streaming.sent_ids == ids

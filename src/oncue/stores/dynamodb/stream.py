@@ -2,7 +2,7 @@
 
 A record has an item as it was and as it is. A job is started when it was handed over to its sink:
 it is dispatched, and the lease of the dispatcher has ended. Whatever happens to it afterwards is
-another record, and does not start it again.
+another record, and does not start it again. Nor does a job that came as such, from a dump.
 """
 
 from __future__ import annotations
@@ -88,8 +88,10 @@ def _read(record: Mapping[str, Any]) -> tuple[str, Item | None]:
     """The number of a record, and the item of the job that it starts, if it starts one."""
     change = record["dynamodb"]
     new, old = _item(change.get("NewImage")), _item(change.get("OldImage"))
-    is_started = _is_handed_over(new) and not (
-        _is_handed_over(old) and _told(old).get("epoch") == _told(new).get("epoch")
+    is_started = (
+        _is_handed_over(new)
+        and "rec" in old
+        and not (_is_handed_over(old) and _told(old).get("epoch") == _told(new).get("epoch"))
     )
     return change["SequenceNumber"], new if is_started else None
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from oncue import Scheduler
+from oncue.aws import sandbox
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
+from oncue.ports.sink import Sink
 from tests.aws.stack import Stack
+from tests.contract.promises import exported
 from tests.stores.dynamo import another_dynamo
 
 
@@ -148,3 +153,70 @@ def test_what_another_program_wrote_does_not_stop_the_stream(streaming: Stack, r
     event["Records"].insert(0, {"dynamodb": change})
     assert streaming.invoke("forward_started", event) == {"batchItemFailures": []}
     assert streaming.sent_ids == sorted(ids)
+
+
+DISPATCHED = {"queue": "tasks", "state": "dispatched", "epoch": 1, "due_at": 1}
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        {"rec": {"S": json.dumps(DISPATCHED)}},
+        {"rec": {"S": json.dumps({**DISPATCHED, "due_at": None})}, "ver": {"N": "1"}},
+        {"rec": {"S": json.dumps({**DISPATCHED, "sides": ["payload"]})}, "ver": {"N": "1"}},
+        {"rec": {"S": json.dumps({**DISPATCHED, "now": [1]})}, "ver": {"N": "1"}},
+    ],
+)
+def test_a_started_job_that_cannot_be_read_does_not_stop_the_stream(
+    streaming: Stack, image: Any
+) -> None:
+    ids = start(streaming, 2, "x" * 2000)
+    event = streaming.stream_event()
+    key = {"pk": {"S": "i#x"}, "sk": {"S": "head"}}
+    old = {**key, "rec": {"S": "{}"}}
+    change = {"SequenceNumber": "1", "NewImage": {**key, **image}, "OldImage": old}
+    event["Records"].insert(0, {"dynamodb": change})
+    assert streaming.invoke("forward_started", event) == {"batchItemFailures": []}
+    assert streaming.sent_ids == sorted(ids)
+
+
+def test_the_record_of_a_job_that_is_gone_sends_nothing(streaming: Stack) -> None:
+    streaming.cue.set_queue(
+        "tasks", sink=f"stream:{streaming.sink}", completion="worker", retention_seconds=0
+    )
+    [job_id] = start(streaming, 1, "x" * 2000)
+    forward(streaming)
+    [entry] = streaming.sqs.entries
+    token = entry["MessageAttributes"]["oncue-token"]["StringValue"]
+    streaming.cue.complete(job_id, token)  # the payload is gone with it
+    assert forward(streaming) == []
+    assert len(streaming.sent) == 1
+
+
+def test_a_sink_that_cannot_be_opened_does_not_keep_other_queues_from_being_sent(
+    streaming: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, opened = f"{streaming.sink}-lost", sandbox.open_sink
+    streaming.cue.set_queue("lost", sink=f"stream:{lost}", completion="worker")
+    streaming.cue.schedule("x", queue="lost")
+    streaming.dispatch()
+    ids = start(streaming, 2)
+
+    def open_sink(url: str) -> Sink:
+        if url == lost:
+            raise InvalidInput("no region is known", "/sink")
+        return opened(url)
+
+    monkeypatch.setattr(sandbox, "open_sink", open_sink)
+    assert len(forward(streaming)) == 1
+    assert streaming.sent_ids == sorted(ids)
+
+
+def test_a_job_that_was_restored_as_started_is_not_sent(streaming: Stack) -> None:
+    ids = start(streaming, 1)
+    [dumped] = [one for one in exported(streaming.store) if one.job.id in ids]
+    restored = replace(dumped, job=dumped.job._replace(id="restored"))
+    assert streaming.store.admit([restored]) == 1
+    assert streaming.cue.job("restored").state is State.DISPATCHED
+    assert forward(streaming) == []
+    assert streaming.sent_ids == ids

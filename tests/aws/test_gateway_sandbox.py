@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -238,6 +241,34 @@ def test_a_listener_of_dynamodb_leaves_when_the_look_for_it_is_over(
     leaving.join(SOON)
     assert not leaving.is_alive()
     told.close()
+
+
+FORKED = """
+import os, signal
+from oncue.aws import sandbox
+from tests.aws.gateway import Gateway
+
+assert Gateway().ask("GET", "/livez").status == 200
+child = os.fork()
+if child == 0:
+    code = 1
+    try:
+        signal.alarm(20)  # only ends a broken test
+        code = int(Gateway().ask("GET", "/livez").status != 200)
+        sandbox.close()
+    finally:
+        os._exit(code)
+assert os.waitpid(child, 0)[1] == 0
+assert Gateway().ask("GET", "/livez").status == 200
+sandbox.close()
+"""
+
+
+def test_a_process_that_was_forked_answers_too() -> None:
+    variables = {"ONCUE_STORE": "memory:", "ONCUE_GATEWAY_SCOPES": "read"}
+    subprocess.run(
+        [sys.executable, "-c", FORKED], check=True, env={**os.environ, **variables}, timeout=120
+    )
 
 
 # -- on DynamoDB -----------------------------------------------------------------------------------

@@ -193,6 +193,25 @@ def test_a_whole_store_moves(house: Desk, clock: FakeClock) -> None:
     assert settings == {queue.name: replace(queue, paused=False) for queue in house.store.queues()}
 
 
+def test_a_queue_whose_jobs_would_be_lost_is_not_released(clock: FakeClock) -> None:
+    """Its sink only marks jobs, and this store has no stream that tells anybody."""
+    desk = Desk(MemoryStore(clock), clock)
+    desk.add("job", queue="tasks")
+    put_queue(desk.store, Queue("tasks", "stream:log:", completion="worker"))
+    target = MemoryStore(clock)
+    restore = Restore(target)
+    restore.read(io.BytesIO(dumped(desk)))
+    restore.release()
+    assert "tasks" in restore.result.paused
+    with Scheduler(target) as cue:
+        with pytest.raises(InvalidInput, match="a stream sink needs a DynamoDB table"):
+            cue.resume("tasks")
+        assert cue.queue("tasks").paused
+        cue.set_queue("tasks", sink="log:", completion="worker")
+        cue.resume("tasks")
+        assert not cue.queue("tasks").paused
+
+
 def test_restored_queues_stay_paused_until_they_are_released(house: Desk, clock: FakeClock) -> None:
     store = MemoryStore(clock)
     restore = Restore(store)

@@ -29,7 +29,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 class Sqs:
     """In place of a client. `answer` is called with the entries of each call."""
 
-    def __init__(self, answer: Answer = lambda entries: {}) -> None:
+    def __init__(self, answer: Answer = lambda entries: took(entries)) -> None:
         self.calls: list[list[Any]] = []
         self._answer = answer
 
@@ -57,6 +57,12 @@ def jobs(number: int, **fields: Any) -> list[Delivery]:
 
 def error(code: str) -> ClientError:
     return ClientError({"Error": {"Code": code}}, "SendMessageBatch")
+
+
+def took(entries: Sequence[Any], failed: Sequence[Any] = ()) -> dict[str, Any]:
+    """The answer of SQS, which took all messages but those that failed."""
+    others = {one["Id"] for one in entries} - {one["Id"] for one in failed}
+    return {"Successful": [{"Id": one} for one in others], "Failed": list(failed)}
 
 
 def fail(entry: Any, code: str, *, sender: bool) -> dict[str, Any]:
@@ -145,7 +151,7 @@ def test_as_many_calls_are_under_way_as_there_are_connections() -> None:
 
     def meet(entries: Sequence[Any]) -> Any:
         meeting.wait()
-        return {}
+        return took(entries)
 
     sqs = Sqs(meet)
     assert sink(sqs).deliver("mail", jobs(10 * CALLS_AT_ONCE)) == {}
@@ -158,7 +164,7 @@ def test_single_messages_that_were_not_taken_are_sent_again() -> None:
         failed = [one for one in entries if failing.get(job_id(one), 0) > 0]
         for one in failed:
             failing[job_id(one)] -= 1
-        return {"Failed": [fail(one, "InternalError", sender=False) for one in failed]}
+        return took(entries, [fail(one, "InternalError", sender=False) for one in failed])
 
     sqs = Sqs(answer)
     assert sink(sqs).deliver("mail", jobs(4)) == {}
@@ -172,12 +178,14 @@ def test_single_messages_that_were_not_taken_are_sent_again() -> None:
         ("InternalError", False, False),
         ("KmsThrottled", True, False),
         ("AccessDenied", True, False),
+        ("OverLimit", True, False),
+        ("ExpiredToken", True, False),
     ],
 )
 def test_a_message_that_is_never_taken_is_refused(code: str, sender: bool, permanent: bool) -> None:
     def answer(entries: Sequence[Any]) -> Any:
         bad = [one for one in entries if job_id(one) == "job-1"]
-        return {"Failed": [fail(one, code, sender=sender) for one in bad]}
+        return took(entries, [fail(one, code, sender=sender) for one in bad])
 
     refused = sink(Sqs(answer)).deliver("mail", jobs(3))
     assert refused == {1: Refusal(f"SQS: {code}", permanent)}
@@ -188,7 +196,7 @@ def test_a_call_that_is_refused_for_one_message_is_made_for_each(code: str) -> N
     def answer(entries: Sequence[Any]) -> Any:
         if any(job_id(one) == "job-1" for one in entries):
             raise error(f"AWS.SimpleQueueService.{code}")
-        return {}
+        return took(entries)
 
     sqs = Sqs(answer)
     refused = sink(sqs).deliver("mail", jobs(3))
@@ -209,7 +217,7 @@ def test_trouble_in_the_middle_tells_what_was_not_taken_and_ends_the_batch() -> 
     def answer(entries: Sequence[Any]) -> Any:
         if "job-0" in map(job_id, entries):
             bad = [one for one in entries if job_id(one) == "job-3"]
-            return {"Failed": [fail(one, "InvalidMessageContents", sender=True) for one in bad]}
+            return took(entries, [fail(one, "InvalidMessageContents", sender=True) for one in bad])
         raise error("RequestThrottled")
 
     sqs = Sqs(answer)
@@ -226,6 +234,7 @@ def test_trouble_in_the_middle_tells_what_was_not_taken_and_ends_the_batch() -> 
     [
         (error("AWS.SimpleQueueService.NonExistentQueue"), "does not exist"),
         (error("AccessDenied"), "needs? sqs:SendMessage"),
+        (error("KMS.AccessDeniedException"), "need kms:GenerateDataKey"),
         (error("ExpiredToken"), "were not accepted"),
         (NoCredentialsError(), "no usable credentials"),
     ],
@@ -289,7 +298,7 @@ def test_an_answer_that_is_none_is_trouble_of_the_sink(answer: Any) -> None:
 
     def reply(entries: Sequence[Any]) -> Any:
         both.wait(5)
-        return answer if job_id(entries[0]) == "job-0" else {}
+        return answer if job_id(entries[0]) == "job-0" else took(entries)
 
     with pytest.raises(SinkDown) as met:
         sink(Sqs(reply)).deliver("mail", jobs(15))
@@ -321,3 +330,23 @@ def test_a_queue_can_be_asked_whether_it_is_there(url: str | None) -> None:
     asked(error("AccessDenied")).check()  # who may send need not have the right to look
     with pytest.raises(SinkDown, match="SQS queue jobs does not exist"):
         asked(error("AWS.SimpleQueueService.NonExistentQueue")).check()
+
+
+@pytest.mark.parametrize("named", [0, 1, 9])
+def test_what_the_answer_does_not_name_was_not_taken(named: int) -> None:
+    """A server that is not SQS may answer with anything, and status 200."""
+
+    def reply(entries: Sequence[Any]) -> Any:
+        return {"Successful": took(entries[:named])["Successful"]} if named else {}
+
+    with pytest.raises(SinkDown, match="does not say what became of the messages") as met:
+        sink(Sqs(reply)).deliver("mail", jobs(10))
+    assert met.value.untaken == (dict.fromkeys(range(named, 10)) if named else None)
+
+
+def test_a_failure_of_a_message_of_another_call_is_not_counted() -> None:
+    def reply(entries: Sequence[Any]) -> Any:
+        return took(entries, [{"Id": "0", "Code": "InvalidMessageContents", "SenderFault": True}])
+
+    refused = sink(Sqs(reply)).deliver("mail", jobs(15))
+    assert refused == {0: Refusal("SQS: InvalidMessageContents", permanent=True)}

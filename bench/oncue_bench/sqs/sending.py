@@ -50,7 +50,7 @@ class InstantClient:
             self.messages += len(Entries)
             if self._keeping:
                 self.calls.append(Entries)
-        return {}
+        return {"Successful": [{"Id": one["Id"]} for one in Entries]}
 
 
 def compare(sink: str, count: int, rounds: int) -> Figures:

@@ -134,13 +134,13 @@ def _set_log_level(level: config.Value) -> None:
 
 
 _starting = threading.Lock()
-_hosts: dict[tuple[str | None, ...], HostedService] = {}
+_hosts: dict[tuple[int, str | None, str | None], HostedService] = {}
 
 
 def _host() -> HostedService:
-    """That of this sandbox."""
+    """That of this sandbox, and of this process: a forked child has no thread of its parent."""
     cue = sandbox.scheduler()
-    settings = tuple(map(os.environ.get, ("ONCUE_STORE", VARIABLE)))
+    settings = os.getpid(), os.environ.get("ONCUE_STORE"), os.environ.get(VARIABLE)
     with _starting:
         found = _hosts.get(settings)
         if found is None:
@@ -154,4 +154,6 @@ def _host() -> HostedService:
 def _close() -> None:
     with _starting:
         while _hosts:
-            _hosts.popitem()[1].close()
+            (process, *_), host = _hosts.popitem()
+            if process == os.getpid():
+                host.close()

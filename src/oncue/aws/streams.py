@@ -13,10 +13,9 @@ from typing import Any
 
 from oncue.aws import metrics, sandbox
 from oncue.aws.sandbox import Context, Event
-from oncue.core.errors import InvalidInput, SinkDown
+from oncue.core.errors import InvalidInput, OncueError, SinkDown
 from oncue.core.fencing import refused_by_sink
 from oncue.engine.batch import Untaken, checked, part_taken
-from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
 from oncue.sinks.stream import PREFIX
 from oncue.stores.dynamodb.store import DynamoStore
@@ -48,15 +47,14 @@ def forward_started(event: Event, context: Context) -> Mapping[str, Any]:
     for queue, jobs in by_queue.items():
         sink = cue.policies(queue).sink
         if sink is not None and sink.startswith(PREFIX):
-            opened = sandbox.open_sink(sink.removeprefix(PREFIX))
-            failed += _forward(cue, queue, opened, jobs, context.function_name)
+            failed += _forward(cue, queue, sink.removeprefix(PREFIX), jobs, context.function_name)
     return {"batchItemFailures": [{"itemIdentifier": one} for one in failed]}
 
 
 def _forward(
-    cue: Scheduler, queue: str, sink: Sink, jobs: Sequence[StartedJob], function: str
+    cue: Scheduler, queue: str, sink: str, jobs: Sequence[StartedJob], function: str
 ) -> list[str]:
-    """Give jobs to a sink. The numbers of the records that have to be repeated."""
+    """Give jobs to the sink of a URL. The numbers of the records that have to be repeated."""
     untaken = _delivered(queue, sink, jobs)
     if untaken is None:
         untaken = dict.fromkeys(range(len(jobs)))
@@ -75,10 +73,13 @@ def _forward(
     return [jobs[at].sequence for at in untaken if at not in for_good]
 
 
-def _delivered(queue: str, sink: Sink, jobs: Sequence[StartedJob]) -> Untaken:
+def _delivered(queue: str, sink: str, jobs: Sequence[StartedJob]) -> Untaken:
+    """Trouble with one queue does not keep those of others from being sent."""
     batch = [job.delivery for job in jobs]
     try:
-        return checked(sink.deliver(queue, batch), len(batch))
-    except SinkDown as error:
-        logger.error("queue %s: %s", queue, error, extra={"queue": queue})
-        return part_taken(error, len(batch))
+        return checked(sandbox.open_sink(sink).deliver(queue, batch), len(batch))
+    except Exception as error:
+        # Foreign messages may quote payloads, so only the kind is logged.
+        text = error if isinstance(error, OncueError) else type(error).__name__
+        logger.error("queue %s: %s", queue, text, extra={"queue": queue})
+        return part_taken(error, len(batch)) if isinstance(error, SinkDown) else None

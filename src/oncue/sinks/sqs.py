@@ -166,33 +166,41 @@ class _Sending:
     def _send(self, call: Call) -> None:
         now, fifo = self.clock.now(), self.address.is_fifo
         left = {at: entry(self.batch[at], at, now, fifo=fifo) for at in call}
-        why = ""
+        failed: dict[str, Any] = {}
         for number in range(ROUNDS):
             threading.Event().wait(PAUSE_SECONDS * number)
             try:
                 answer = self.client.send_message_batch(
                     QueueUrl=self.url, Entries=list(left.values())
                 )
-                failures = answer.get("Failed", ())
-                again = self._not_taken(failures, left)
+                taken = {one["Id"] for one in answer.get("Successful") or ()}
+                failed = {one["Id"]: one for one in answer.get("Failed") or ()}
             except Exception as error:  # also if the answer is none
                 self._failed(error, left)
                 return
-            left = again
+            untaken = {at: one for at, one in left.items() if one["Id"] not in taken}
+            if any(one["Id"] not in failed for one in untaken.values()):
+                self._failed(sqs_trouble.Unnamed(), untaken)
+                return
+            left = self._not_for_good(failed, left)
             if not left:
                 return
-            why = code_of(failures[0])
-        self.untaken.update(dict.fromkeys(left, Refusal(f"SQS: {why}", permanent=False)))
+        for at, one in left.items():
+            self.untaken[at] = Refusal(f"SQS: {code_of(failed[one['Id']])}", permanent=False)
 
-    def _not_taken(self, failures: Sequence[Any], sent: Mapping[int, Entry]) -> dict[int, Entry]:
+    def _not_for_good(
+        self, failed: Mapping[str, Any], sent: Mapping[int, Entry]
+    ) -> dict[int, Entry]:
         """The messages that may be taken if they are sent again."""
         again: dict[int, Entry] = {}
-        for failure in failures:
-            at = int(failure["Id"])
+        for at, one in sent.items():
+            failure = failed.get(one["Id"])
+            if failure is None:
+                continue
             if sqs_trouble.is_for_good(failure):
                 self.untaken[at] = Refusal(f"SQS: {code_of(failure)}", permanent=True)
             else:
-                again[at] = sent[at]
+                again[at] = one
         return again
 
     def _failed(self, error: Exception, left: Mapping[int, Entry]) -> None:

@@ -17,8 +17,15 @@ _OF_MESSAGES = (
     "MessageTooLong",
 )
 _MISSING = ("NonExistentQueue", "QueueDoesNotExist")
-_PASSING = ("Throttl", "Kms", "KMS", "Access", "Unavailable", "Internal", "Timeout", *_MISSING)
+_PASSING = (
+    *("Throttl", "OverLimit", "Kms", "KMS", "Access", "InvalidSecurity"),
+    *("Unavailable", "Internal", "Timeout", *_MISSING, *NOT_ACCEPTED),
+)
 """What a message is refused for although there is nothing wrong with it."""
+
+
+class Unnamed(Exception):
+    """An answer that names some messages neither as taken nor as failed."""
 
 
 def is_of_messages(problem: Exception) -> bool:
@@ -39,6 +46,11 @@ def is_denied(problem: Exception) -> bool:
 def explain(queue: str, problem: Exception) -> SinkDown:
     """The trouble of the sink, with what to do about it."""
     code = code_of(problem)
+    if isinstance(problem, Unnamed):
+        return SinkDown(
+            f"SQS queue {queue}: the answer does not say what became of the messages, as SQS does. "
+            "Check the endpoint in the URL of the sink, and what lies between."
+        )
     if _names(code, _MISSING):
         return SinkDown(
             f"SQS queue {queue} does not exist, or not in this region and account. Create it, or "
@@ -54,6 +66,11 @@ def explain(queue: str, problem: Exception) -> SinkDown:
         return SinkDown(
             f"SQS queue {queue}: the credentials were not accepted ({code}). They are wrong or "
             "expired, or the clock of this machine is wrong."
+        )
+    if _names(code, ("KmsAccessDenied", "KMS.AccessDenied")):
+        return SinkDown(
+            f"SQS queue {queue}: access to its key was refused ({code}). The credentials need "
+            "kms:GenerateDataKey and kms:Decrypt with the key that encrypts the queue."
         )
     if is_denied(problem):
         return SinkDown(

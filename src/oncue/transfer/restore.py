@@ -24,7 +24,7 @@ from oncue.ports.store import Store
 from oncue.transfer.dump import PAGE, PAGE_BYTES, Notify
 from oncue.transfer.passing import PassedKeys, holders, supersede
 from oncue.usecases import intake
-from oncue.usecases.queues import put_queue, set_paused
+from oncue.usecases.queues import check_stream, put_queue, queue_of, set_paused
 from oncue.usecases.rules import rule_of
 from oncue.wire import dump
 from oncue.wire.dump import DumpCounts, EventLine, Header, JobLine, Part, RuleLine, ScheduleLine
@@ -129,13 +129,21 @@ class Restore:
         return self.result
 
     def release(self) -> None:
-        """Let the queues go that were going when they were dumped."""
-        going = [name for name, was_paused in self._seen.items() if not was_paused]
+        """Let the queues go that were going when they were dumped, and can be here."""
+        were_going = [name for name, was_paused in self._seen.items() if not was_paused]
+        going = [name for name in were_going if self._can_go(name)]
         if not self._dry_run:
             for name in going:
                 set_paused(self._store, name, False)
         self.result.released = going
         self.result.paused = [name for name in self.result.paused if name not in going]
+
+    def _can_go(self, name: str) -> bool:
+        try:
+            check_stream(queue_of(self._store, name), self._store)
+        except InvalidInput:  # 'oncue queues resume' tells why
+            return False
+        return True
 
     def _take(self, part: Part) -> None:
         self._counts.add(part)

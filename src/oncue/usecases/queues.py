@@ -50,7 +50,9 @@ class LocalQueues(Local):
         set_paused(self.store, check_queue_name(name), True)
 
     def resume(self, name: str) -> None:
-        set_paused(self.store, check_queue_name(name), False)
+        """Refused if its sink needs a stream that the store does not have, as after a restore."""
+        check_stream(queue_of(self.store, check_queue_name(name)), self.store)
+        set_paused(self.store, name, False)
 
     def stats(self, name: str) -> QueueStats:
         """How many jobs of the queue are in each state, the oldest due one, and how late first
@@ -89,12 +91,15 @@ class LocalQueues(Local):
 
 
 def check_sink(queue: Queue, store: Store, clock: Clock) -> None:
-    """Refuse a sink that cannot be opened, or in which jobs would be lost: where nobody reads a
-    stream, they would only be marked as started."""
-    if queue.sink is None:
-        return
-    open_sink(queue.sink, clock).close()
-    if not queue.sink.startswith(PREFIX):
+    """Refuse a sink that cannot be opened, or in which jobs would be lost."""
+    if queue.sink is not None:
+        open_sink(queue.sink, clock).close()
+    check_stream(queue, store)
+
+
+def check_stream(queue: Queue, store: Store) -> None:
+    """Refuse a stream sink where nobody reads a stream: jobs would only be marked as started."""
+    if queue.sink is None or not queue.sink.startswith(PREFIX):
         return
     if queue.completes_on != "worker":
         raise InvalidInput("a stream sink needs completion='worker'.", "/completion")

@@ -34,16 +34,20 @@ def start(stack: Stack, number: int, payload: Any = "x") -> list[str]:
     return ids
 
 
-def forward(stack: Stack) -> list[str]:
-    """All records of the stream again; the numbers of those that are to be repeated."""
+def forward(stack: Stack) -> dict[str, Any]:
+    """All records of the stream again; of each queue, how many jobs met which end."""
     answer = stack.invoke("forward_started", stack.stream_event())
-    return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+    return dict(answer["queues"])
+
+
+def ends(forwarded: int = 0, set_aside: int = 0, not_delivered: int = 0) -> dict[str, int]:
+    return {"forwarded": forwarded, "set_aside": set_aside, "not_delivered": not_delivered}
 
 
 def test_what_was_started_is_sent_by_the_stream_and_by_nothing_else(streaming: Stack) -> None:
     ids = start(streaming, 12)
     assert streaming.sent == []
-    assert forward(streaming) == []
+    assert forward(streaming) == {"tasks": ends(forwarded=12)}
     assert streaming.sent_ids == sorted(ids)
 
 
@@ -76,17 +80,36 @@ def test_a_large_payload_is_sent_whole(streaming: Stack) -> None:
     assert len(entry["MessageBody"]) == 100_002
 
 
-def test_what_could_not_be_sent_is_repeated(streaming: Stack) -> None:
-    start(streaming, 2)
+def throttled() -> None:
+    raise ClientError({"Error": {"Code": "RequestThrottled"}}, "SendMessageBatch")
 
-    def fail() -> None:
-        raise ClientError({"Error": {"Code": "RequestThrottled"}}, "SendMessageBatch")
 
-    streaming.sqs.before = fail
-    assert len(forward(streaming)) == 2
+def test_what_could_not_be_sent_is_due_again(streaming: Stack) -> None:
+    ids = start(streaming, 2)
+    streaming.sqs.before = throttled
+    assert forward(streaming) == {"tasks": ends(not_delivered=2)}
+    assert {streaming.cue.job(one).state for one in ids} == {State.SCHEDULED}
     streaming.sqs.before = lambda: None
-    assert forward(streaming) == []
-    assert len(streaming.sent) == 2
+    streaming.clock.advance(60)
+    streaming.dispatch()
+    assert forward(streaming) == {"tasks": ends(forwarded=2)}
+    assert sorted(streaming.sent) == [(one, 1) for one in sorted(ids)]
+
+
+@pytest.mark.parametrize("sink", ["sqs", "none"])
+def test_what_was_started_and_not_sent_goes_to_the_new_sink(streaming: Stack, sink: str) -> None:
+    ids = start(streaming, 2)
+    new = streaming.sink if sink == "sqs" else None
+    streaming.cue.set_queue("tasks", sink=new, completion="worker")
+    assert forward(streaming) == {"tasks": ends(not_delivered=2)}
+    streaming.clock.advance(60)
+    if sink == "sqs":
+        streaming.dispatch()
+        assert forward(streaming) == {}, "its dispatcher has sent them"
+        assert streaming.sent_ids == sorted(ids)
+    else:
+        claimed = streaming.cue.claim("tasks", "me", limit=5)
+        assert sorted(one.id for one in claimed) == sorted(ids)
 
 
 def test_what_sqs_refuses_for_good_fails(streaming: Stack) -> None:
@@ -96,7 +119,7 @@ def test_what_sqs_refuses_for_good_fails(streaming: Stack) -> None:
         raise ClientError({"Error": {"Code": "InvalidMessageContents"}}, "SendMessageBatch")
 
     streaming.sqs.before = refuse
-    assert forward(streaming) == []
+    assert forward(streaming) == {"tasks": ends(set_aside=1)}
     assert streaming.cue.job(job_id).state is State.FAILED
 
 
@@ -104,7 +127,7 @@ def test_jobs_of_other_queues_are_left_alone(streaming: Stack) -> None:
     streaming.cue.schedule("x")
     streaming.dispatch()
     streaming.sqs.entries.clear()
-    assert forward(streaming) == []
+    assert forward(streaming) == {}
     assert streaming.sent == []
 
 
@@ -140,7 +163,7 @@ def test_settings_from_before_a_standstill_are_not_used(streaming: Stack) -> Non
     other.set_queue("late", sink=f"stream:{streaming.sink}", completion="worker")
     job = streaming.cue.schedule("x", queue="late")
     streaming.dispatch()
-    assert forward(streaming) == []
+    assert forward(streaming) == {"late": ends(forwarded=1)}
     assert streaming.sent_ids == [job.id]
 
 
@@ -151,7 +174,7 @@ def test_what_another_program_wrote_does_not_stop_the_stream(streaming: Stack, r
     image = {"pk": {"S": "i#x"}, "sk": {"S": "head"}, "rec": rec}
     change = {"SequenceNumber": "1", "NewImage": image}
     event["Records"].insert(0, {"dynamodb": change})
-    assert streaming.invoke("forward_started", event) == {"batchItemFailures": []}
+    streaming.invoke("forward_started", event)
     assert streaming.sent_ids == sorted(ids)
 
 
@@ -176,7 +199,7 @@ def test_a_started_job_that_cannot_be_read_does_not_stop_the_stream(
     old = {**key, "rec": {"S": "{}"}}
     change = {"SequenceNumber": "1", "NewImage": {**key, **image}, "OldImage": old}
     event["Records"].insert(0, {"dynamodb": change})
-    assert streaming.invoke("forward_started", event) == {"batchItemFailures": []}
+    streaming.invoke("forward_started", event)
     assert streaming.sent_ids == sorted(ids)
 
 
@@ -189,7 +212,7 @@ def test_the_record_of_a_job_that_is_gone_sends_nothing(streaming: Stack) -> Non
     [entry] = streaming.sqs.entries
     token = entry["MessageAttributes"]["oncue-token"]["StringValue"]
     streaming.cue.complete(job_id, token)  # the payload is gone with it
-    assert forward(streaming) == []
+    assert forward(streaming) == {}
     assert len(streaming.sent) == 1
 
 
@@ -208,7 +231,7 @@ def test_a_sink_that_cannot_be_opened_does_not_keep_other_queues_from_being_sent
         return opened(url)
 
     monkeypatch.setattr(sandbox, "open_sink", open_sink)
-    assert len(forward(streaming)) == 1
+    assert forward(streaming) == {"tasks": ends(forwarded=2), "lost": ends(not_delivered=1)}
     assert streaming.sent_ids == sorted(ids)
 
 
@@ -218,5 +241,5 @@ def test_a_job_that_was_restored_as_started_is_not_sent(streaming: Stack) -> Non
     restored = replace(dumped, job=dumped.job._replace(id="restored"))
     assert streaming.store.admit([restored]) == 1
     assert streaming.cue.job("restored").state is State.DISPATCHED
-    assert forward(streaming) == []
+    assert forward(streaming) == {"tasks": ends(forwarded=1)}
     assert streaming.sent_ids == ids

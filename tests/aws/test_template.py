@@ -82,7 +82,6 @@ def test_the_stream_has_old_and_new_images_and_the_function_gets_records_of_jobs
     assert pattern["dynamodb"]["Keys"]["sk"]["S"] == [key.sk]
     [prefix] = [one["prefix"] for one in pattern["dynamodb"]["Keys"]["pk"]["S"]]
     assert key.pk == f"{prefix}x"
-    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
 def test_the_schedules_are_every_minute_and_every_hour_after_midnight() -> None:

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from oncue.clock import FakeClock
 from oncue.core.errors import InvalidInput, SinkDown
 from oncue.core.job import Delivery
-from oncue.ports.sink import Refusal
+from oncue.ports.sink import Refusal, SinkTraits
 from oncue.sinks import open_sink
 from oncue.sinks.sqs import SqsSink
 from oncue.sinks.sqs_address import CALLS_AT_ONCE, SqsAddress
@@ -119,7 +119,7 @@ def test_what_is_left_until_due_is_the_delay_and_never_less(
 def test_a_message_of_a_fifo_queue_has_a_group_and_is_recognised_if_it_is_sent_again() -> None:
     sqs = Sqs()
     fifo = sink(sqs, "jobs.fifo")
-    assert fifo.traits == (0.0, True)
+    assert fifo.traits == SinkTraits(ahead_seconds=0.0, in_order=True)
     ours = [
         Delivery("a", NOW, b"1", 1, owner="ada"),
         Delivery("b", NOW + 9000, b"1", 3),

@@ -14,8 +14,8 @@ from typing import Any
 from oncue.aws import metrics, sandbox
 from oncue.aws.sandbox import Context, Event
 from oncue.core.errors import InvalidInput, OncueError, SinkDown
-from oncue.core.fencing import refused_by_sink
-from oncue.engine.batch import Untaken, checked, part_taken
+from oncue.engine.batch import Untaken, checked, not_taken, part_taken
+from oncue.ports.sink import Refusal
 from oncue.scheduler import Scheduler
 from oncue.sinks.stream import PREFIX
 from oncue.stores.dynamodb.store import DynamoStore
@@ -23,11 +23,11 @@ from oncue.stores.dynamodb.stream import StartedJob, started_jobs
 
 logger = logging.getLogger("oncue.aws")
 SOURCE = "aws:dynamodb"
+CHANGED = Refusal("its queue is not delivered by the stream any more", permanent=False)
 
 
 def forward_started(event: Event, context: Context) -> Mapping[str, Any]:
-    """Handle records of the stream of the table. The answer names those that were not dealt with,
-    so that Lambda repeats them (`ReportBatchItemFailures`)."""
+    """Handle records of the stream of the table."""
     cue = sandbox.scheduler()
     store, records = cue.store, event.get("Records") if isinstance(event, Mapping) else None
     if not isinstance(records, list):
@@ -42,44 +42,53 @@ def forward_started(event: Event, context: Context) -> Mapping[str, Any]:
     cue.policies.forget()  # their age is unknown: a sandbox stands still between invocations
     by_queue: dict[str, list[StartedJob]] = {}
     for job in started_jobs(store, records):
-        by_queue.setdefault(job.delivery.queue, []).append(job)
-    failed: list[str] = []
-    for queue, jobs in by_queue.items():
-        sink = cue.policies(queue).sink
-        if sink is not None and sink.startswith(PREFIX):
-            failed += _forward(cue, queue, sink.removeprefix(PREFIX), jobs, context.function_name)
-    return {"batchItemFailures": [{"itemIdentifier": one} for one in failed]}
+        queue = job.delivery.queue
+        if job.starter.startswith(PREFIX) or _is_streamed(cue, queue):
+            by_queue.setdefault(queue, []).append(job)
+    told = {queue: _forward(cue, queue, jobs, context) for queue, jobs in by_queue.items()}
+    return {"queues": told}
+
+
+def _is_streamed(cue: Scheduler, queue: str) -> bool:
+    return (cue.policies(queue).sink or "").startswith(PREFIX)
 
 
 def _forward(
-    cue: Scheduler, queue: str, sink: str, jobs: Sequence[StartedJob], function: str
-) -> list[str]:
-    """Give jobs to the sink of a URL. The numbers of the records that have to be repeated."""
-    untaken = _delivered(queue, sink, jobs)
-    if untaken is None:
-        untaken = dict.fromkeys(range(len(jobs)))
-    for_good = {at: one for at, one in untaken.items() if one is not None and one.permanent}
+    cue: Scheduler, queue: str, jobs: Sequence[StartedJob], context: Context
+) -> dict[str, int]:
+    """Give jobs of a queue to its sink. What it does not take is given back to the store, and so is
+    everything if the queue has another sink now. How many jobs met which end."""
+    untaken: Mapping[int, Refusal] = dict.fromkeys(range(len(jobs)), CHANGED)
+    if _is_streamed(cue, queue):
+        untaken = _delivered(queue, cue.policies(queue).sink or "", jobs)
     now = cue.clock.now()
-    refused = [(jobs[at], refusal.detail) for at, refusal in for_good.items()]
-    if refused:
-        ends = [refused_by_sink(job.delivery.id, job.epoch, why) for job, why in refused]
+    if untaken:
+        refused = [(jobs[at], refusal) for at, refusal in untaken.items()]
+        ends = [not_taken(job.delivery.id, job.epoch, why) for job, why in refused]
         cue.store.settle(ends, now)
+    for_good = sum(refusal.permanent for refusal in untaken.values())
     counted = {
         "forwarded": len(jobs) - len(untaken),
-        "set_aside": len(for_good),
-        "not_delivered": len(untaken) - len(for_good),
+        "set_aside": for_good,
+        "not_delivered": len(untaken) - for_good,
     }
-    metrics.emit({"function": function, "queue": queue}, counted, now)
-    return [jobs[at].sequence for at in untaken if at not in for_good]
+    metrics.emit({"function": context.function_name, "queue": queue}, counted, now)
+    return counted
 
 
-def _delivered(queue: str, sink: str, jobs: Sequence[StartedJob]) -> Untaken:
-    """Trouble with one queue does not keep those of others from being sent."""
+def _delivered(queue: str, sink: str, jobs: Sequence[StartedJob]) -> Mapping[int, Refusal]:
+    """What the sink of a queue did not take. Trouble with it does not hold up other queues."""
     batch = [job.delivery for job in jobs]
+    text = ""
     try:
-        return checked(sandbox.open_sink(sink).deliver(queue, batch), len(batch))
+        opened = sandbox.open_sink(sink.removeprefix(PREFIX))
+        untaken: Untaken = checked(opened.deliver(queue, batch), len(batch))
     except Exception as error:
         # Foreign messages may quote payloads, so only the kind is logged.
-        text = error if isinstance(error, OncueError) else type(error).__name__
+        text = str(error) if isinstance(error, OncueError) else type(error).__name__
         logger.error("queue %s: %s", queue, text, extra={"queue": queue})
-        return part_taken(error, len(batch)) if isinstance(error, SinkDown) else None
+        untaken = part_taken(error, len(batch)) if isinstance(error, SinkDown) else None
+    if untaken is None:
+        untaken = dict.fromkeys(range(len(batch)))
+    down = Refusal(text, permanent=False)
+    return {at: refusal or down for at, refusal in untaken.items()}

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from oncue.core.errors import SinkDown, SinkError
 from oncue.core.fencing import Settlement, refused_by_sink
-from oncue.core.job import Claimed, Delivery
+from oncue.core.job import Delivery
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
@@ -228,7 +228,8 @@ class ClaimBatch:
             for position, job in enumerate(self._claims)
             if position not in untaken
         ]
-        settlements += [self._ending(self._claims[at], one) for at, one in untaken.items()]
+        jobs = [(self._claims[at], why) for at, why in untaken.items()]
+        settlements += [not_taken(job.id, job.epoch, why) for job, why in jobs]
         refused = self._store.settle(settlements, now).refused
         # A worker may have begun or even ended the job by now: only a reclaim is trouble.
         return not any(answer.reason == "reclaimed" for answer in refused.values())
@@ -236,13 +237,15 @@ class ClaimBatch:
     def forget(self) -> None:
         """It can neither be settled nor let go: its jobs are reclaimed when their leases end."""
 
-    def _ending(self, job: Claimed, refusal: Refusal | None) -> Settlement:
-        if refusal is None:
-            return Settlement(job.id, job.epoch, Verb.RELEASE)
-        error = refusal.detail
-        if not refusal.permanent:
-            return Settlement(job.id, job.epoch, Verb.RELEASE, error=error, put_off=True)
-        return refused_by_sink(job.id, job.epoch, error)
+
+def not_taken(job_id: str, epoch: int, refusal: Refusal | None) -> Settlement:
+    """The settlement of a job that its sink did not take; None: it was not tried."""
+    if refusal is None:
+        return Settlement(job_id, epoch, Verb.RELEASE)
+    error = refusal.detail
+    if not refusal.permanent:
+        return Settlement(job_id, epoch, Verb.RELEASE, error=error, put_off=True)
+    return refused_by_sink(job_id, epoch, error)
 
 
 DeliveryBatch = RangeBatch | ClaimBatch | InboxBatch

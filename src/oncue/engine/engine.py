@@ -30,7 +30,7 @@ from oncue.engine.recurrer import Recurrer
 from oncue.engine.tick import Tick
 from oncue.engine.tick_reclaimer import TickReclaimer
 from oncue.ports.inbox import Inbox
-from oncue.ports.sink import Sink
+from oncue.ports.sink import Sink, traits_of
 
 SUPERVISE_SECONDS = 2.0
 TICKS_AHEAD = 2  # a tick looks so far ahead, so that the next one may be late or missing
@@ -268,9 +268,9 @@ class Engine:
         self._unopened.pop(queue.name, None)
         self._policies.forget()
         queue_of = partial(self._policies, queue.name)
-        name, check_clock = f"{self.name}:{secrets.token_hex(2)}", self.reclaimer.check_clock
+        name = f"{traits_of(sink).mark}{self.name}:{secrets.token_hex(2)}"
         dispatcher = Dispatcher(
-            *(self.node, queue_of, sink, name, self.keeper, check_clock),
+            *(self.node, queue_of, sink, name, self.keeper, self.reclaimer.check_clock),
             self._at_once,
             self._ahead_seconds,
         )

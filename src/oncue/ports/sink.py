@@ -25,6 +25,8 @@ class SinkTraits(NamedTuple):
     """How long before its due time it may be given a job: it hands the job over when it is due."""
     in_order: bool = False
     """It keeps the order of the jobs, so it is given one batch at a time."""
+    mark: str = ""
+    """The names of its dispatchers begin with it, so that jobs that were given to it are known."""
 
 
 def traits_of(sink: Sink) -> SinkTraits:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from oncue.core.job import Delivery
-from oncue.ports.sink import Refusal
+from oncue.ports.sink import Refusal, SinkTraits
 
 PREFIX = "stream:"
 
 
 class StreamSink:
     """Takes everything."""
+
+    traits = SinkTraits(mark=PREFIX)
 
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
         return {}

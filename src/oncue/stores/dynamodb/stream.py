@@ -26,19 +26,19 @@ logger = logging.getLogger("oncue.aws")
 
 
 class StartedJob(NamedTuple):
-    sequence: str
-    """The number of the record in the stream."""
     delivery: Delivery
     epoch: int
+    starter: str
+    """The dispatcher that has started it."""
 
 
 def started_jobs(store: DynamoStore, records: Iterable[Mapping[str, Any]]) -> list[StartedJob]:
     """The jobs that these records of the stream start, in order. What has changed since, such as a
     job that was reclaimed, is left out: a later record tells it."""
-    items = {sequence: item for sequence, item in map(_readable, records) if item is not None}
-    found = _parsed(store, {_id_of(item): item for item in items.values()})
+    items = [item for item in map(_readable, records) if item is not None]
+    found = _parsed(store, {_id_of(item): item for item in items})
     started = []
-    for sequence, item in items.items():
+    for item in items:
         job = found.get(_id_of(item))
         if job is None or job.is_torn or job.record.epoch != _record_of(item).get("epoch"):
             continue
@@ -50,7 +50,7 @@ def started_jobs(store: DynamoStore, records: Iterable[Mapping[str, Any]]) -> li
             *(record.id, record.due_at, record.payload, record.attempt),
             *(token, record.queue, record.owner),
         )
-        started.append(StartedJob(sequence, delivery, record.epoch))
+        started.append(StartedJob(delivery, record.epoch, record.worker or ""))
     return started
 
 
@@ -71,29 +71,29 @@ def _parsed(store: DynamoStore, items: dict[str, Item]) -> dict[str, Filed]:
     }
 
 
-def _readable(record: Mapping[str, Any]) -> tuple[str, Item | None]:
+def _readable(record: Mapping[str, Any]) -> Item | None:
     """As `_read`. What is no record of a job, because another program has written it, starts none:
     if it raised, no later record of the shard would ever be dealt with."""
     try:
         return _read(record)
     except Exception as problem:
         _tell(problem)
-        return "", None
+        return None
 
 
 def _tell(problem: Exception) -> None:
     logger.error("a record of the stream cannot be read: %s", type(problem).__name__)
 
 
-def _read(record: Mapping[str, Any]) -> tuple[str, Item | None]:
-    """The number of a record, and the item of the job that it starts, if it starts one."""
+def _read(record: Mapping[str, Any]) -> Item | None:
+    """The item of the job that a record starts, if it starts one."""
     change = record["dynamodb"]
     new, old = _item(change.get("NewImage")), _item(change.get("OldImage"))
     was_handed_over = _is_handed_over(old) and _record_of(old).get("epoch") == _record_of(new).get(
         "epoch"
     )
     is_started = _is_handed_over(new) and "rec" in old and not was_handed_over
-    return change["SequenceNumber"], new if is_started else None
+    return new if is_started else None
 
 
 def _is_handed_over(item: Item) -> bool:

@@ -18,8 +18,9 @@ from oncue import config, sinks
 from oncue.core.errors import InvalidInput, StoreUnusable
 from oncue.core.queue import Queue, check_queue_name, default_queue
 from oncue.ports.inbox import Inbox, InboxSettings
-from oncue.ports.sink import Sink, traits_of
+from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
+from oncue.sinks.shared import SharedSink
 from oncue.usecases.queues import change_queue, check_sink
 
 STORE = "ONCUE_STORE"
@@ -76,17 +77,6 @@ def adopt(url: str, cue: Scheduler, opened: Mapping[str, Sink]) -> None:
     with _opening:
         _open[url] = cue
         _sinks.update(opened)
-
-
-class SharedSink:
-    """A sink whose connections and threads outlive an invocation: the engine of one tick does not
-    close it."""
-
-    def __init__(self, sink: Sink) -> None:
-        self.traits, self.deliver = traits_of(sink), sink.deliver
-
-    def close(self) -> None:
-        pass
 
 
 def open_sink(url: str) -> Sink:

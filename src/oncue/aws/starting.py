@@ -25,7 +25,7 @@ def start_scheduled_tasks(event: Event, context: Context) -> Mapping[str, Any]:
     that date, if it is in the future: they keep their `dueDate`."""
     day = _date_of(event)
     moved = 0 if day is None else _make_due(day, context)
-    done = run(context, only=QUEUE, tick_seconds=RUN_EVERY_SECONDS, ahead_seconds=0.0)
+    done = run(context, only=[QUEUE], tick_seconds=RUN_EVERY_SECONDS, ahead_seconds=0.0)
     return {**done, "started_early": moved}
 
 

@@ -7,7 +7,7 @@ schedules. A tick that is doubled, late, missing or cut off loses nothing: the n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from oncue.aws import metrics, sandbox
@@ -34,12 +34,12 @@ def run(
     context: Context,
     *,
     around: Moment | None = None,
-    only: str | None = None,
+    only: Collection[str] | None = None,
     tick_seconds: float = TICK_SECONDS,
     ahead_seconds: float | None = None,
 ) -> Event:
-    """One tick, within the time of the function. What it came to. `only`: of one queue. The others
-    are as of an `Engine`."""
+    """One tick, within the time of the function. What it came to. `only`: of these queues. The
+    others are as of an `Engine`."""
     cue = sandbox.scheduler()
     node = Node.of(cue.store, cue.clock)  # so that what it counts is of this tick alone
     engine = Engine(node, sandbox.open_sink, None, tick_seconds, ahead_seconds)

@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -160,15 +160,15 @@ class Engine:
         is_over: Callable[[], bool],
         *,
         around: Moment | None = None,
-        only: str | None = None,
+        only: Collection[str] | None = None,
     ) -> None:
         """Do everything that is due by the next tick, and end; for a process that does not live
         between two ticks. `is_over`: there is no time to begin more. `around`: the moment for which
-        the tick was made. `only`: make no jobs, and deliver nothing but this queue. Trouble with
+        the tick was made. `only`: make no jobs, and deliver nothing but these queues. Trouble with
         one part does not keep the others from their work; the first is raised at the end."""
         tick = Tick(self._clock, is_over, self._tick_seconds)
         tick.work_off([self._supervise])
-        routes = [one for name, one in self._routes.items() if only in (None, name)]
+        routes = [one for name, one in self._routes.items() if only is None or name in only]
         collector = self._collector if only is None else None
         tick.work_off([self.reclaimer.step])
         if only is None:
@@ -266,9 +266,12 @@ class Engine:
             self._unopened[queue.name] = str(error)
             return None
         self._unopened.pop(queue.name, None)
+        traits = traits_of(sink)
+        if traits.is_elsewhere:
+            return None
         self._policies.forget()
         queue_of = partial(self._policies, queue.name)
-        name = f"{traits_of(sink).mark}{self.name}:{secrets.token_hex(2)}"
+        name = f"{traits.mark}{self.name}:{secrets.token_hex(2)}"
         dispatcher = Dispatcher(
             *(self.node, queue_of, sink, name, self.keeper, self.reclaimer.check_clock),
             self._at_once,

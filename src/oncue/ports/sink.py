@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from oncue.core.errors import InvalidInput
 from oncue.core.job import Delivery
 
 
@@ -27,11 +28,20 @@ class SinkTraits(NamedTuple):
     """It keeps the order of the jobs, so it is given one batch at a time."""
     mark: str = ""
     """The names of its dispatchers begin with it, so that jobs that were given to it are known."""
+    is_elsewhere: bool = False
+    """Another program has it: no dispatcher for its queue runs here."""
 
 
 def traits_of(sink: Sink) -> SinkTraits:
     traits: SinkTraits = getattr(sink, "traits", SinkTraits())
     return traits
+
+
+class PayloadBounds(Protocol):
+    """Which payloads a sink takes. It is asked before a job is stored."""
+
+    def problem(self, payload: bytes) -> InvalidInput | None:
+        """Why it would not take a job with this payload; None: it would."""
 
 
 class Sink(Protocol):

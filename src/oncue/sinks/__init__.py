@@ -8,11 +8,14 @@ from functools import lru_cache
 from oncue.clock import SystemClock
 from oncue.core.errors import InvalidInput
 from oncue.ports.clock import Clock
-from oncue.ports.sink import Sink
+from oncue.ports.sink import PayloadBounds, Sink
+from oncue.sinks.elsewhere import CELERY, ElsewhereSink
 from oncue.sinks.log import LogSink
 from oncue.sinks.memory import named
 from oncue.sinks.sqs_address import SqsAddress, is_queue_url
 from oncue.sinks.sqs_bounds import SqsBounds
+from oncue.sinks.sqs_captured import PREFIX as CAPTURED
+from oncue.sinks.sqs_captured import CapturedBounds
 from oncue.sinks.stream import PREFIX, StreamSink
 
 __all__ = ["bounds_of", "open_sink"]
@@ -35,16 +38,27 @@ def open_sink(url: str, clock: Clock | None = None) -> Sink:
         from oncue.sinks.sqs import SqsSink
 
         return SqsSink(address, clock or SystemClock())
+    if url.startswith(CAPTURED):
+        address = SqsAddress.read(url.removeprefix(CAPTURED))
+        from oncue.sinks.sqs import SqsSink
+        from oncue.sinks.sqs_captured import FORM
+
+        return SqsSink(address, clock or SystemClock(), form=FORM)
+    if url == CELERY:
+        return ElsewhereSink()
     raise InvalidInput(
         f"there is no sink for {url!r}; the ones that exist are 'sqs://QUEUE?region=…' (an SQS "
         "queue), 'stream:sqs://…' (the same, sent by way of the stream of a DynamoDB table), "
+        "'message:sqs://…' (captured SQS messages), 'celery:' (captured messages of Celery), "
         "'log:' (one line per job in the log) and 'memory:NAME' (kept in this process, for tests).",
         "/sink",
     )
 
 
-def bounds_of(url: str) -> SqsBounds | None:
+def bounds_of(url: str) -> PayloadBounds | None:
     """What the sink of a URL takes; None: everything."""
+    if url.startswith(CAPTURED):
+        return CapturedBounds()
     url = url.removeprefix(PREFIX)
     if not (url.startswith("sqs:") or is_queue_url(url)):
         return None

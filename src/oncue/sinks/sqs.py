@@ -22,12 +22,12 @@ from oncue.sinks import sqs_trouble
 from oncue.sinks.sqs_address import CALLS_AT_ONCE, SqsAddress
 from oncue.sinks.sqs_message import (
     CALL_ENTRIES,
+    FORM,
     LARGEST_BYTES,
     LONGEST_DELAY_SECONDS,
     Entry,
-    entry,
-    group,
-    size_of,
+    MessageForm,
+    UnfitPayload,
 )
 
 ROUNDS = 3  # in which single messages that SQS did not take are sent again
@@ -38,8 +38,15 @@ Call = Sequence[int]
 
 
 class SqsSink:
-    def __init__(self, address: SqsAddress, clock: Clock, client: Any = None) -> None:
+    def __init__(
+        self,
+        address: SqsAddress,
+        clock: Clock,
+        client: Any = None,
+        form: MessageForm = FORM,
+    ) -> None:
         """`client`: of boto3; by default one is made for the address."""
+        self._form = form
         self._address = address
         self._clock = clock
         self._given = client
@@ -58,11 +65,13 @@ class SqsSink:
 
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
         client = self._connected()
-        sending = _Sending(self._address, client, self._queue_url(client), batch, self._clock)
+        url, form = self._queue_url(client), self._form
+        sending = _Sending(self._address, client, url, batch, self._clock, form)
+        sizes = [form.size_of(job) for job in batch]
         if self._address.is_fifo:
-            lanes = [list(_calls(batch, lane)) for lane in _lanes(batch)]
+            lanes = [list(_calls(sizes, lane)) for lane in _lanes(map(form.group, batch))]
         else:
-            lanes = [[call] for call in _calls(batch, range(len(batch)))]
+            lanes = [[call] for call in _calls(sizes, range(len(batch)))]
         if len(lanes) == 1:
             sending.send_lane(lanes[0])
         else:
@@ -111,26 +120,25 @@ class SqsSink:
         return self._url
 
 
-def _calls(batch: Sequence[Delivery], positions: Iterable[int]) -> Iterator[Call]:
+def _calls(sizes: Sequence[int], positions: Iterable[int]) -> Iterator[Call]:
     """Ten jobs each, fewer if they are large."""
     call: list[int] = []
     room = LARGEST_BYTES
     for at in positions:
-        size = size_of(batch[at])
-        if call and (len(call) == CALL_ENTRIES or size > room):
+        if call and (len(call) == CALL_ENTRIES or sizes[at] > room):
             yield call
             call, room = [], LARGEST_BYTES
         call.append(at)
-        room -= size
+        room -= sizes[at]
     if call:
         yield call
 
 
-def _lanes(batch: Sequence[Delivery]) -> Iterable[list[int]]:
+def _lanes(groups: Iterable[str]) -> Iterable[list[int]]:
     """The jobs of each group together, in order; several groups may share a lane."""
     lanes: dict[int, list[int]] = {}
-    for at, job in enumerate(batch):
-        lanes.setdefault(crc32(group(job).encode()) % CALLS_AT_ONCE, []).append(at)
+    for at, group in enumerate(groups):
+        lanes.setdefault(crc32(group.encode()) % CALLS_AT_ONCE, []).append(at)
     return lanes.values()
 
 
@@ -144,6 +152,7 @@ class _Sending:
     url: str
     batch: Sequence[Delivery]
     clock: Clock
+    form: MessageForm
     untaken: dict[int, Refusal | None] = field(default_factory=dict)
     trouble: Exception | None = None
 
@@ -163,11 +172,20 @@ class _Sending:
             else:
                 self.untaken.update(dict.fromkeys(call))
 
-    def _send(self, call: Call) -> None:
+    def _entries(self, call: Call) -> dict[int, Entry]:
         now, fifo = self.clock.now(), self.address.is_fifo
-        left = {at: entry(self.batch[at], at, now, fifo=fifo) for at in call}
+        entries: dict[int, Entry] = {}
+        for at in call:
+            try:
+                entries[at] = self.form.entry(self.batch[at], at, now, fifo=fifo)
+            except UnfitPayload as problem:
+                self.untaken[at] = Refusal(str(problem), permanent=True)
+        return entries
+
+    def _send(self, call: Call) -> None:
+        left = self._entries(call)
         failed: dict[str, Any] = {}
-        for number in range(ROUNDS):
+        for number in range(ROUNDS if left else 0):
             threading.Event().wait(PAUSE_SECONDS * number)
             try:
                 answer = self.client.send_message_batch(

@@ -7,8 +7,9 @@ a message that comes twice.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment, render
@@ -26,7 +27,7 @@ Entry = dict[str, Any]
 
 def entry(job: Delivery, position: int, now: Moment, *, fifo: bool) -> Entry:
     """The entry of `SendMessageBatch` for a job. Before its due time, the message is given the time
-    that is left as its delay, in whole seconds and rounded up: it is never early."""
+    that is left as its delay."""
     attributes = {
         "oncue-job-id": _text(job.id),
         "oncue-attempt": {"DataType": "Number", "StringValue": str(job.attempt)},
@@ -44,9 +45,14 @@ def entry(job: Delivery, position: int, now: Moment, *, fifo: bool) -> Entry:
         # is repeated within five minutes, and another attempt is another message.
         made["MessageDeduplicationId"] = _plain(f"{job.id}:{job.attempt - 1}")
         made["MessageGroupId"] = group(job)
-    elif job.due_at > now:
-        made["DelaySeconds"] = min(-((now - job.due_at) // 1000), LONGEST_DELAY_SECONDS)
+    elif delay := delay_seconds(job, now):
+        made["DelaySeconds"] = delay
     return made
+
+
+def delay_seconds(job: Delivery, now: Moment) -> int:
+    """What is left until its due time, rounded up: a message is never early."""
+    return min(max(0, -((now - job.due_at) // 1000)), LONGEST_DELAY_SECONDS)
 
 
 def group(job: Delivery) -> str:
@@ -57,6 +63,22 @@ def group(job: Delivery) -> str:
 def size_of(job: Delivery) -> int:
     """How many bytes its message has, at most."""
     return len(job.payload) + len(job.id.encode()) + ATTRIBUTE_BYTES
+
+
+class UnfitPayload(ValueError):
+    """A job whose payload cannot be sent."""
+
+
+class MessageForm(NamedTuple):
+    """How jobs become messages."""
+
+    entry: Callable[..., Entry]
+    """Raises `UnfitPayload`."""
+    group: Callable[[Delivery], str]
+    size_of: Callable[[Delivery], int]
+
+
+FORM = MessageForm(entry, group, size_of)
 
 
 def _text(value: str) -> dict[str, str]:

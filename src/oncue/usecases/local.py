@@ -14,8 +14,8 @@ if TYPE_CHECKING:  # the command line imports use cases to describe itself, and 
     from oncue.engine.policies import Policies
     from oncue.engine.reporter import Reporter
     from oncue.ports.clock import Clock
+    from oncue.ports.sink import PayloadBounds
     from oncue.ports.store import Store
-    from oncue.sinks.sqs_bounds import SqsBounds
     from oncue.telemetry.counters import Telemetry
 
 N = TypeVar("N", "Rule", "Schedule")
@@ -29,7 +29,7 @@ class Local:
     engine: Engine
     reporter: Reporter
 
-    def _sink_bounds(self, queue: str) -> SqsBounds | None:
+    def _sink_bounds(self, queue: str) -> PayloadBounds | None:
         """What the sink of a queue takes; None: everything."""
         sink = self.policies(queue).sink
         if sink is None:

@@ -1,0 +1,72 @@
+"""A poller: hands over the jobs of some queues from inside another program, such as a worker.
+
+It makes a tick (`tick.py`) every few seconds, and as soon as something is due that this process
+knows of. Any number of processes may have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from threading import Event
+
+from oncue.core.moment import Moment
+from oncue.engine.engine import Engine
+from oncue.engine.loop import Loop
+from oncue.engine.node import Node
+from oncue.ports.sink import Sink
+from oncue.sinks.shared import SharedSink
+
+EARLY_SECONDS = 5.0
+"""A tick hands over what is due until the next one, and so much more: that one may be late."""
+
+
+class Poller:
+    def __init__(
+        self,
+        node: Node,
+        open_sink: Callable[[str], Sink],
+        queues: Callable[[], Collection[str]],
+        poll_seconds: float,
+    ) -> None:
+        """`queues`: those that are looked at, at this moment."""
+        self._node, self._queues = node, queues
+        self._open_sink = open_sink
+        self._sinks: dict[str, Sink] = {}
+        self._poll_seconds = poll_seconds
+        self._stopping = Event()
+        self._loop = Loop("oncue-poller", self.step, node.clock)
+
+    def start(self) -> None:
+        """Start the thread, if it does not run."""
+        self._loop.start()
+
+    def expect(self, due_at: Moment) -> None:
+        """Look at that moment, too: this process has stored a job that is due then."""
+        self._loop.wake_for(due_at)
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Finish what is under way, and end. Whether it ended in time."""
+        self._stopping.set()
+        ended = self._loop.stop(timeout)
+        if ended:
+            while self._sinks:
+                self._sinks.popitem()[1].close()
+        return ended
+
+    def step(self) -> float:
+        """One tick. How long to rest."""
+        queues = self._queues()
+        if queues:
+            poll = self._poll_seconds
+            engine = Engine(self._node, self._shared, None, poll, poll + EARLY_SECONDS)
+            engine.tick(self._stopping.is_set, only=queues)
+        due = self._node.store.next_due(sorted(queues)) if queues else None
+        now = self._node.clock.now()
+        if due is None or due <= now:  # what is due and could not be handed over waits for a while
+            return self._poll_seconds
+        return min(self._poll_seconds, (due - now) / 1000)
+
+    def _shared(self, url: str) -> Sink:
+        if url not in self._sinks:
+            self._sinks[url] = self._open_sink(url)
+        return SharedSink(self._sinks[url])

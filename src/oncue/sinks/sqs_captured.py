@@ -1,0 +1,81 @@
+"""A message for SQS that was captured and waits as a job: the payload is the whole message.
+
+It is sent as it was given: body, attributes and the ids of a FIFO queue, and nothing of oncue's.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from oncue.core.errors import InvalidInput
+from oncue.core.job import Delivery
+from oncue.core.moment import Moment
+from oncue.sinks.sqs_message import Entry, MessageForm, UnfitPayload, delay_seconds
+
+PREFIX = "message:"
+_DECODED_BYTES = (bytes,)
+
+
+class Attribute(msgspec.Struct, omit_defaults=True):
+    """Named as SQS names it, like the fields of a message."""
+
+    DataType: str
+    StringValue: str | None = None
+    BinaryValue: bytes | None = None
+
+
+class SqsMessage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    MessageBody: str
+    MessageAttributes: dict[str, Attribute] = {}
+    MessageSystemAttributes: dict[str, Attribute] = {}
+    MessageGroupId: str | None = None
+    MessageDeduplicationId: str | None = None
+
+    def as_fields(self) -> dict[str, Any]:
+        """As boto3 takes them."""
+        fields: dict[str, Any] = msgspec.to_builtins(self, builtin_types=_DECODED_BYTES)
+        return fields
+
+
+_decoder = msgspec.json.Decoder(SqsMessage)
+
+
+def _decode(payload: bytes) -> SqsMessage:
+    try:
+        return _decoder.decode(payload)
+    except msgspec.MsgspecError as problem:
+        raise UnfitPayload(f"it is not a captured SQS message: {problem}") from None
+
+
+def entry(job: Delivery, position: int, now: Moment, *, fifo: bool) -> Entry:
+    made: Entry = {"Id": str(position), **_decode(job.payload).as_fields()}
+    if not fifo:  # 0 as well: else the queue's own delay would be added
+        made["DelaySeconds"] = delay_seconds(job, now)
+    return made
+
+
+def group(job: Delivery) -> str:
+    with suppress(UnfitPayload):
+        return _decode(job.payload).MessageGroupId or job.id
+    return job.id
+
+
+def size_of(job: Delivery) -> int:
+    return len(job.payload)
+
+
+FORM = MessageForm(entry, group, size_of)
+
+
+class CapturedBounds:
+    """Which payloads can be sent as messages."""
+
+    def problem(self, payload: bytes) -> InvalidInput | None:
+        try:
+            _decode(payload)
+        except UnfitPayload as problem:
+            return InvalidInput(str(problem), "/payload")
+        return None

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from oncue.core.errors import InvalidInput
 
 PREFIX = "ONCUE_"
-OF_FUNCTIONS = ("ONCUE_SINK_", "ONCUE_INBOX_SHARDS")
-"""How the names of variables begin that only Lambda functions use (`aws/sandbox.py`)."""
-SHOWN_OF_FUNCTIONS = ("ONCUE_SINK_<QUEUE>", "ONCUE_INBOX_SHARDS")
+OF_OTHERS = ("ONCUE_SINK_", "ONCUE_INBOX_SHARDS", "ONCUE_POLL_SECONDS")
+"""How the names of variables begin that only Lambda functions use (`aws/sandbox.py`), or programs
+that poll (`integrations/`)."""
+SHOWN_OF_OTHERS = ("ONCUE_SINK_<QUEUE>", "ONCUE_INBOX_SHARDS", "ONCUE_POLL_SECONDS")
 FILE = "oncue.toml"
 
 
@@ -135,12 +136,10 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
 def refuse_unknown_variables(environment: Iterable[str]) -> None:
     """A name that is misspelt would be left out without a word."""
     ours = (
-        name
-        for name in environment
-        if name.startswith(PREFIX) and not name.startswith(OF_FUNCTIONS)
+        name for name in environment if name.startswith(PREFIX) and not name.startswith(OF_OTHERS)
     )
     known = [setting.variable for setting in SETTINGS]
-    _refuse_unknown("variable", ours, [*known, *SHOWN_OF_FUNCTIONS])
+    _refuse_unknown("variable", ours, [*known, *SHOWN_OF_OTHERS])
 
 
 def _checked(setting: Setting, value: Any, place: str) -> Any:

@@ -44,8 +44,10 @@ class SqsSink:
         clock: Clock,
         client: Any = None,
         form: MessageForm = FORM,
+        calls_at_once: int = CALLS_AT_ONCE,
     ) -> None:
         """`client`: of boto3; by default one is made for the address."""
+        self._calls_at_once = calls_at_once
         self._form = form
         self._address = address
         self._clock = clock
@@ -102,7 +104,7 @@ class SqsSink:
         """All batches of the queue share it."""
         with self._lock:
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "oncue-sqs")
+                self._threads = ThreadPoolExecutor(self._calls_at_once, "oncue-sqs")
             return self._threads
 
     def _connected(self) -> Any:

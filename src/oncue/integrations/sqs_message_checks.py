@@ -1,0 +1,168 @@
+"""What SQS itself says of a message: why it would refuse it, and its digests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import md5
+from typing import Any, NamedTuple
+
+from oncue.core.payload import LIMIT_BYTES
+from oncue.sinks.sqs_message import CALL_ENTRIES, LARGEST_BYTES
+
+MOST_ATTRIBUTES = 10
+_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PREFIXES = ("String", "Number", "Binary")
+_STRING, _BINARY = b"\x01", b"\x02"
+
+Message = Mapping[str, Any]
+"""The parameters of `SendMessage`, or an entry of `SendMessageBatch`."""
+
+
+class SqsRefusal(NamedTuple):
+    """An error as SQS has it."""
+
+    code: str
+    text: str
+
+
+class SqsLimits(NamedTuple):
+    """What a queue takes."""
+
+    largest: int = LARGEST_BYTES
+    is_fifo: bool = False
+    deduplicates: bool = False
+    """By the body, if a message has no id for that."""
+
+
+def refusal(message: Message, limits: SqsLimits) -> SqsRefusal | None:
+    """Why SQS would not take a message; None: it would."""
+    return next(_refusals(message, limits), None)
+
+
+def _refusals(message: Message, limits: SqsLimits) -> Iterator[SqsRefusal]:
+    body, attributes = message["MessageBody"], message.get("MessageAttributes") or {}
+    if not body:
+        yield _missing("MessageBody")
+    if _INVALID.search(body):
+        text = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to "
+        yield SqsRefusal("InvalidMessageContents", text + "#xD7FF | #xE000 to #xFFFD | #x10000 to")
+    yield from _of_attributes(attributes)
+    if size(message) > limits.largest:
+        yield _invalid(f"Message must be shorter than {limits.largest} bytes.")
+    if limits.is_fifo and not message.get("MessageGroupId"):
+        yield _missing("MessageGroupId")
+    if limits.is_fifo and not (message.get("MessageDeduplicationId") or limits.deduplicates):
+        yield _invalid(
+            "The queue should either have ContentBasedDeduplication enabled or "
+            "MessageDeduplicationId provided explicitly"
+        )
+
+
+def _of_attributes(attributes: Mapping[str, Any]) -> Iterator[SqsRefusal]:
+    if len(attributes) > MOST_ATTRIBUTES:
+        many = f"[{len(attributes)}] exceeds the allowed maximum [{MOST_ATTRIBUTES}]."
+        yield _invalid(f"Number of message attributes {many}")
+    for name, attribute in attributes.items():
+        kind = attribute["DataType"].partition(".")[0]
+        if kind not in _PREFIXES:
+            yield _invalid(
+                f"The message attribute '{name}' has an invalid message attribute type, the set of "
+                "supported type prefixes is Binary, Number, and String."
+            )
+        elif not attribute.get("BinaryValue" if kind == "Binary" else "StringValue"):
+            yield _invalid(
+                f"The message attribute '{name}' must contain non-empty message attribute value "
+                f"for message attribute type '{kind}'."
+            )
+        elif kind == "Number" and not _NUMBER.fullmatch(attribute["StringValue"]):
+            yield _invalid(
+                f"Can't cast the value of message (user) attribute '{name}' to a number."
+            )
+
+
+def batch_refusal(entries: list[Message]) -> SqsRefusal | None:
+    """Why SQS would not take a batch as a whole; None: it would."""
+    ids = [entry["Id"] for entry in entries]
+    if not entries:
+        text = "There should be at least one SendMessageBatchRequestEntry in the request."
+        return _of_batch("EmptyBatchRequest", text)
+    if len(entries) > CALL_ENTRIES:
+        text = f"Maximum number of entries per request are {CALL_ENTRIES}. You have sent"
+        return _of_batch("TooManyEntriesInBatchRequest", f"{text} {len(entries)}.")
+    if not all(map(_ENTRY_ID.fullmatch, ids)):
+        text = "A batch entry id can only contain alphanumeric characters, hyphens and underscores."
+        return _of_batch("InvalidBatchEntryId", f"{text} It can be at most 80 letters long.")
+    for entry_id in ids:
+        if ids.count(entry_id) > 1:
+            return _of_batch("BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
+    total = sum(map(size, entries))
+    if total > LARGEST_BYTES:
+        text = f"Batch requests cannot be longer than {LARGEST_BYTES} bytes. You have sent"
+        return _of_batch("BatchRequestTooLong", f"{text} {total} bytes.")
+    return None
+
+
+def too_large(bytes_: int) -> SqsRefusal:
+    """Of a message that SQS takes, and oncue cannot keep until then."""
+    return _invalid(
+        f"A message that is delayed by more than 900 seconds is kept as JSON of at most "
+        f"{LIMIT_BYTES} bytes, and this one has {bytes_}."
+    )
+
+
+def size(message: Message) -> int:
+    attributes = message.get("MessageAttributes") or {}
+    return len(message["MessageBody"].encode()) + sum(
+        len(name.encode()) + len(one["DataType"].encode()) + len(_value(one))
+        for name, one in attributes.items()
+    )
+
+
+def digests(message: Message) -> dict[str, str]:
+    """As SQS answers them."""
+    found = {"MD5OfMessageBody": _hex(message["MessageBody"].encode())}
+    for field in ("MessageAttributes", "MessageSystemAttributes"):
+        if message.get(field):
+            found[f"MD5Of{field}"] = _hex(_encoded(message[field]))
+    return found
+
+
+def _encoded(attributes: Mapping[str, Any]) -> bytes:
+    """The bytes of which SQS takes the digest: each part after its length, by name."""
+    parts: list[bytes] = []
+    for name in sorted(attributes):
+        one = attributes[name]
+        marker = _BINARY if one["DataType"].startswith("Binary") else _STRING
+        parts += [_counted(name.encode()), _counted(one["DataType"].encode())]
+        parts += [marker, _counted(_value(one))]
+    return b"".join(parts)
+
+
+def _value(attribute: Mapping[str, Any]) -> bytes:
+    if attribute.get("BinaryValue") is not None:
+        return bytes(attribute["BinaryValue"])
+    return str(attribute.get("StringValue") or "").encode()
+
+
+def _counted(part: bytes) -> bytes:
+    return len(part).to_bytes(4, "big") + part
+
+
+def _hex(content: bytes) -> str:
+    return md5(content, usedforsecurity=False).hexdigest()
+
+
+def _missing(name: str) -> SqsRefusal:
+    return SqsRefusal("MissingParameter", f"The request must contain the parameter {name}.")
+
+
+def _invalid(reason: str) -> SqsRefusal:
+    text = f"One or more parameters are invalid. Reason: {reason}"
+    return SqsRefusal("InvalidParameterValue", text)
+
+
+def _of_batch(name: str, text: str) -> SqsRefusal:
+    return SqsRefusal(f"AWS.SimpleQueueService.{name}", text)

@@ -26,6 +26,7 @@ from oncue.engine.poller import Poller
 from oncue.integrations.sqs import PatientSqs, patient
 from oncue.stores.memory.store import MemoryStore
 from tests.servers import ministack_endpoint
+from tests.servers.clients import CREDENTIALS
 from tests.stores.kinds import open_kind
 
 DAY = 86_400
@@ -470,6 +471,31 @@ def test_no_poller_runs_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) ->
     with Scheduler("memory:") as cue:
         assert patient(Counted(), cue).poller is None
     assert os.environ["ONCUE_POLL_SECONDS"] == "0"
+
+
+def test_a_server_sends_what_others_have_captured(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    place.send(DelaySeconds=DAY, MessageAttributes=ATTRIBUTES)
+    place.clock.advance(DAY)
+    while not (found := place.received()):
+        place.cue.engine.step_all()
+    [message] = found
+    assert message["MessageAttributes"]["raw"]["BinaryValue"] == b"\x00\xff"
+    assert "oncue-job-id" not in message["MessageAttributes"]
+
+
+def test_a_payload_that_is_no_message_is_refused_or_fails(place: Place) -> None:
+    place.send(DelaySeconds=DAY)
+    with pytest.raises(InvalidInput, match="not a captured SQS message"):
+        place.cue.schedule({"to": "ada"}, queue=place.name)
+    place.cue.set_queue("old", sink=None)
+    old = place.cue.schedule({"to": "ada"}, queue="old")
+    place.cue.set_queue("old", sink=f"message:{place.url}")
+    place.poll()
+    assert place.cue.job(old.id).state is State.FAILED
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])

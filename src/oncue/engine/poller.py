@@ -19,6 +19,9 @@ from oncue.sinks.shared import SharedSink
 EARLY_SECONDS = 5.0
 """A tick hands over what is due until the next one, and so much more: that one may be late."""
 
+LEAST_TICK_SECONDS = 20.0
+"""However often it looks, a pause of this length is no outage to the reclaimer."""
+
 
 class Poller:
     def __init__(
@@ -58,7 +61,8 @@ class Poller:
         queues = self._queues()
         if queues:
             poll = self._poll_seconds
-            engine = Engine(self._node, self._shared, None, poll, poll + EARLY_SECONDS)
+            tick = max(poll, LEAST_TICK_SECONDS)
+            engine = Engine(self._node, self._shared, None, tick, poll + EARLY_SECONDS)
             engine.tick(self._stopping.is_set, only=queues)
         due = self._node.store.next_due(sorted(queues)) if queues else None
         now = self._node.clock.now()

@@ -80,6 +80,10 @@ class Sizes:
     sqs_timed: int = 300
     """W13: jobs due at random moments, over `sqs_seconds`."""
     sqs_seconds: float = 15.0
+    sqs_sent: int = 300
+    """W13: messages that SQS delays itself, in each round."""
+    sqs_captured: int = 50_000
+    """W13: messages that wait longer than SQS can delay them."""
 
 
 DEFAULT = Sizes()
@@ -89,6 +93,7 @@ FULL = replace(
     table_pending=(10_000, 200_000),
     sqs_tasks=100_000,
     sqs_due=50_000,
+    sqs_captured=1_000_000,
 )
 """Larger where the default is small because emulators are slow."""
 QUICK = Sizes(

@@ -60,6 +60,8 @@ TINY = Sizes(
     sqs_due=60,
     sqs_timed=5,
     sqs_seconds=0.5,
+    sqs_sent=10,
+    sqs_captured=50,
 )
 ROWS = {
     "W1": 5,
@@ -74,7 +76,7 @@ ROWS = {
     "W10": 2,
     "W11": 17,
     "W12": 2 * len(cold_imports.existing()),
-    "W13": 8,
+    "W13": 11,
 }
 
 

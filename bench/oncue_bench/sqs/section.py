@@ -51,4 +51,12 @@ of requests, the memory, and that nothing is lost or doubled.
 - *Lateness*: jobs that are due at random moments, stored more than a tick ahead; a tick every three
   seconds instead of every minute. It is the clock of a receiver that looks all the time, less the
   due time. `DelaySeconds` are whole seconds, rounded up, so half a second is the middle of what is
-  possible. *Of the rounds* is the least and the most."""
+  possible. *Of the rounds* is the least and the most.
+- *By `patient`*: `send_message` with a delay of 5 seconds, one after the other, through the client
+  of docs/sqs-delays.md and through the same client without it; the two take turns. Then messages
+  that wait for a day, and what the process grows by while they do; a day later one poll hands over
+  all of them.
+
+100,000 tasks of one date in 50 shards, measured once (`SIZE=full` repeats it): 282 s at the pace of
+the emulators, 76 s of CPU (0.76 ms a task), 191 requests to DynamoDB for 1,000, and the process
+grew by 29 MiB. All were started, all were in the queue, a second invocation sent none."""

@@ -22,6 +22,8 @@ MEMORY_MIB = 80
 LATEST_MS = 1_250
 """A delay is rounded up to whole seconds; the rest is the way to the receiver."""
 TICK_SECONDS = 3.0
+NATIVE_GOAL = 1.05
+WAITING_MIB = 20
 
 
 def rows(ground: Ground) -> Iterator[Row]:
@@ -32,6 +34,8 @@ def rows(ground: Ground) -> Iterator[Row]:
         yield _tasks(ground, near, shards)
     yield _due(ground, near)
     yield from _lateness(ground, near)
+    yield _native(ground)
+    yield from _captured(ground)
 
 
 def _rates(ground: Ground) -> Iterator[Row]:
@@ -133,3 +137,34 @@ def _lateness(ground: Ground, near: TableAddress) -> Iterator[Row]:
     p99 = percentile(late, 0.99)
     goal = f"≤ {LATEST_MS:,} ms"
     yield Row(WORK, f"{title}, p99", "ms", p99, goal=goal, reached=p99 <= LATEST_MS)
+
+
+def _native(ground: Ground) -> Row:
+    count = ground.sizes.sqs_sent
+    ground.progress(f"{WORK} {count:,} messages that SQS delays itself")
+    with place.own_queue(place.endpoint()) as sink:
+        rounds = 2 * ground.sizes.rounds
+        found = measure("sqs.patience.native", sink=sink, count=count, rounds=rounds).figures
+    mine, its = found["seconds"], found["raw_seconds"]
+    ratios = [own / raw for own, raw in zip(mine, its, strict=True)]
+    ratio = median(ratios)
+    return Row(
+        *(WORK, "send_message by `patient`, nothing captured", "µs", 1e6 * median(mine) / count),
+        *(1e6 * median(its) / count, "boto3", ratio, (min(ratios), max(ratios))),
+        goal=f"≤ {NATIVE_GOAL:g} × boto3",
+        reached=ratio <= NATIVE_GOAL,
+    )
+
+
+def _captured(ground: Ground) -> Iterator[Row]:
+    count = ground.sizes.sqs_captured
+    ground.progress(f"{WORK} {count:,} messages captured")
+    found = measure("sqs.patience.captured", count=count).figures
+    title = f"{count:,} messages captured in SQLite, ten in a call"
+    yield Row(
+        *(WORK, title, "messages/s", count / found["seconds"]),
+        peak_mib=found["grown_kib"] / 1024,
+        peak_goal_mib=WAITING_MIB,
+    )
+    title = "the same, handed over to an SQS that takes no time"
+    yield Row(WORK, title, "messages/s", count / found["handing"])

@@ -36,12 +36,15 @@ class TaskLayout:
         yield from table.pages("scan")
 
     def waits(self, item: WireItem) -> bool:
-        return item.get("status", {}).get("S") == SCHEDULED
+        status: object = item.get("status", {}).get("S", SCHEDULED)
+        return status == SCHEDULED
 
     def name_of(self, item: WireItem) -> str:
         return f"{item['userId']['S']}/{item['requestId']['S']}"
 
     def read(self, item: WireItem, arn: str, now: Moment) -> Adoptable:
+        if "S" not in item.get("status", {}):
+            raise InvalidInput("is missing, or is not a text.", "status")
         fields = {name: _json(plain(value)) for name, value in item.items()}
         request_id = fields.pop("requestId")
         del fields["status"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, Command, Group, store_only
+from oncue.cli.app import EXIT_FAILED, App, Command, Decorator, Group, store_only
 from oncue.cli.nouns import dry_run_option
 from oncue.cli.progress import ProgressBar, counted
 
@@ -31,7 +31,7 @@ def adopt() -> None:
 
 def _options(command: Command) -> Command:
     """What both commands take."""
-    wanted = [
+    wanted: list[Decorator] = [
         click.argument("table"),
         click.option("--region", metavar="NAME", help="Of the table. [default: as boto3 finds it]"),
         click.option("--endpoint", metavar="URL", help="Of an emulator of DynamoDB."),

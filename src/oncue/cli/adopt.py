@@ -110,6 +110,7 @@ def _adopt(
     table = OthersTable(connect(name, *place), layout.keys)
     click.get_current_context().call_on_close(table.close)
     logging.getLogger("oncue.engine").setLevel(logging.ERROR)
+    table.check_keys(layout.system)  # before a store is made
     adoption = Adoption(_scheduler(app, dry_run), table, layout, stopped)
     with ProgressBar("Reading", None) as bar:
         report = adoption.survey(lambda now: bar.update(now.seen, counted(now.seen, "item")))
@@ -127,6 +128,8 @@ def _scheduler(app: App, dry_run: bool) -> Scheduler:
     """A dry run makes no store: one that does not exist is empty."""
     from oncue.scheduler import Scheduler
 
+    if app.place.startswith("memory:") and not dry_run:
+        raise click.UsageError("memory: is forgotten when this command ends; name a lasting store.")
     app.may_create = True
     app.require_store()
     return Scheduler("memory:") if dry_run and app.is_missing else app.scheduler
@@ -143,8 +146,8 @@ def _tell(app: App, system: str, report: AdoptReport, dry_run: bool) -> None:
         output.note(f"… and {report.malformed - SHOWN:,} more; --json names up to 1,000.")
     if report.left:
         output.note(
-            f"{counted(report.left, 'item')} left to {system}, which may be working on it just "
-            "now. If it does not run any more, add --stopped."
+            f"Left to {system}, which may be working on them just now: "
+            f"{counted(report.left, 'item')}. If it does not run any more, add --stopped."
         )
     click.echo(_summary(report, dry_run))
 

@@ -71,9 +71,14 @@ def kill(number: int) -> Callable[[int], None]:
     return end
 
 
-@pytest.mark.parametrize("make", [waiter, tasks])
 @pytest.mark.parametrize(
-    ("kind", "moment"), [("memory", "before"), ("memory", "after"), ("dynamodb", "after")]
+    ("make", "kind", "moment"),
+    [
+        (waiter, "memory", "before"),
+        (waiter, "dynamodb", "after"),
+        (tasks, "memory", "before"),
+        (tasks, "memory", "after"),
+    ],
 )
 def test_a_run_that_was_killed_is_completed_by_the_next(
     make: Callable[[str], Rig], kind: str, moment: str

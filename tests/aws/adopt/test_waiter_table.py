@@ -69,7 +69,8 @@ def test_a_second_run_finds_nothing(rig: WaiterRig) -> None:
     assert len(rig.jobs("mailers")) == 2
 
 
-def test_a_thousand_items_go_to_the_queues_that_they_name(rig: WaiterRig) -> None:
+def test_a_thousand_items_go_to_the_queues_that_they_name() -> None:
+    rig = WaiterRig("dynamodb")
     queues = ("mailers", "default", "low")
     rig.put(*(message(f"job-{n}", queue=queues[n % 3]) for n in range(1000)))
     report = rig.adopt()
@@ -79,6 +80,7 @@ def test_a_thousand_items_go_to_the_queues_that_they_name(rig: WaiterRig) -> Non
     ids = {json.loads(payload["MessageBody"])["job_id"] for payload in found}
     assert ids == {f"job-{n}" for n in range(1000)}
     assert len(found) == 1000
+    rig.close()
 
 
 def test_an_item_under_the_same_key_is_another_job_if_it_is_another_item() -> None:

@@ -81,9 +81,9 @@ def shoryuken_waiter(
 def task_scheduler(
     app: App, table: str, region: str | None, endpoint: str | None, stopped: bool, dry_run: bool
 ) -> None:
-    """Take over the tasks that are SCHEDULED in a table with the keys userId and requestId. Each
-    becomes a task of the queue 'tasks', with its user, its request id and its date; started and
-    completed ones stay. Safe while the other system runs: from 10 minutes before midnight UTC until
+    """Take over the SCHEDULED tasks of users in a table of the task scheduler, whose keys are
+    userId and requestId. Each becomes a task of the queue 'tasks', with its user, its request id
+    and its date; started and completed ones stay. Safe while the other system runs: from 10 minutes before midnight UTC until
     05:30, tasks of that date are left to it, unless --stopped. Run it again after an interruption,
     and as often as you like. Malformed items stay, and are named; the exit code is then 1.
 

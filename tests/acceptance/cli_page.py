@@ -37,8 +37,8 @@ store itself and say so; `cost`, `aws template` and `aws simulate` need neither 
 server. `oncue doctor` checks the server instead: whether it can be reached and is ready, its
 version, what the token allows, and its clock. The server's clock decides whether a job is due,
 while "in 5 min" is computed with the clock of this machine; if they differ by more than a few
-seconds, a line on standard error says so. The token is never shown, not even by `oncue config show`. Keep it in
-`ONCUE_TOKEN`: as an option it would be visible in the list of processes.
+seconds, a line on standard error says so. The token is never shown, not even by `oncue config
+show`. Keep it in `ONCUE_TOKEN`: as an option it would be visible in the list of processes.
 
 ## Settings
 

@@ -83,9 +83,10 @@ def task_scheduler(
 ) -> None:
     """Take over the SCHEDULED tasks of users in a table of the task scheduler, whose keys are
     userId and requestId. Each becomes a task of the queue 'tasks', with its user, its request id
-    and its date; started and completed ones stay. Safe while the other system runs: from 10 minutes before midnight UTC until
-    05:30, tasks of that date are left to it, unless --stopped. Run it again after an interruption,
-    and as often as you like. Malformed items stay, and are named; the exit code is then 1.
+    and its date; started and completed ones stay. Safe while the other system runs: from 10 minutes
+    before midnight UTC until 05:30, tasks of that date are left to it, unless --stopped. Run it
+    again after an interruption, and as often as you like. Malformed items stay, and are named; the
+    exit code is then 1.
 
     $ oncue adopt task-scheduler TaskTable --region eu-central-1 --dry-run
     $ oncue adopt task-scheduler TaskTable --region eu-central-1

@@ -136,11 +136,13 @@ class Rig:
         return Adoption(cue, table, self.layout(), stopped)
 
     def adopt(self, outside: Outside | None = None, *, stopped: bool = False) -> AdoptReport:
-        """As the command does."""
+        """As the command does. `outside` has the requests from when on it changes something."""
+        first = self.adoption(stopped=stopped)
+        queues = set(first.survey().queues)
+        first.table.close()
         adoption = self.adoption(outside, stopped=stopped)
         try:
-            found = adoption.survey()
-            return adoption.run(set(found.queues))
+            return adoption.run(queues)
         finally:
             adoption.table.close()
 

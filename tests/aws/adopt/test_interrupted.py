@@ -18,12 +18,11 @@ from tests.stores.dynamo import client
 
 from .rig import Killed, Outside, Rig, TaskRig, WaiterRig, message, task
 
-NAMES = ("a", "b", "c", "d")
+NAMES = ("a", "b", "c")
 
 
 @pytest.fixture(autouse=True)
-def _short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(others_table, "PAGE", 3)
+def _small_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(others_table, "TAKEN_AT_ONCE", 2)
 
 
@@ -94,7 +93,7 @@ def test_a_run_that_was_killed_is_completed_by_the_next(
         assert rig.items() == []
         rig.adopt()
         assert adopted(rig) == list(NAMES)
-    assert tried > 10
+    assert tried > 6
 
 
 @pytest.mark.parametrize("make", [waiter, tasks])
@@ -129,8 +128,8 @@ def test_what_the_other_system_starts_in_its_hours_is_no_task_here() -> None:
     def make(kind: str) -> Rig:
         rig = TaskRig(kind)
         rig.clock.set(parse("2122-03-06T00:30:00Z"))
-        rig.put(*(task(name, "2122-03-07#1") for name in NAMES[:3]))
-        rig.put(*(task(name, "2122-03-06#1") for name in NAMES[3:]))
+        rig.put(*(task(name, "2122-03-07#1") for name in NAMES[:2]))
+        rig.put(*(task(name, "2122-03-06#1") for name in NAMES[2:]))
         return rig
 
     def put_off(rig: Rig, outside: Outside, number: int) -> None:
@@ -145,8 +144,8 @@ def test_what_the_other_system_starts_in_its_hours_is_no_task_here() -> None:
         outside.before = start
 
     for rig in points(make, "memory", put_off):
-        assert adopted(rig) == list(NAMES[:3])
-        assert sorted(item["requestId"] for item in rig.items()) == list(NAMES[3:])
+        assert adopted(rig) == list(NAMES[:2])
+        assert sorted(item["requestId"] for item in rig.items()) == list(NAMES[2:])
 
 
 @pytest.mark.parametrize("make", [waiter, tasks])

@@ -32,13 +32,13 @@ There is one difference: only the store knows until when a job waits that its si
 With `--url`, `oncue jobs show` asks the server to explain such a job and shows it too, but `oncue
 jobs list` shows only the answer of the sink.
 
-`migrate`, `dump`, `restore`, `token`, `inbox`, `serve`, `bench` and `aws invoke` need the store
-itself and say so; `cost`, `aws template` and `aws simulate` need neither a store nor a server.
-`oncue doctor` checks the server instead: whether it can be reached and is ready, its version, what
-the token allows, and its clock. The server's clock decides whether a job is due, while "in 5 min"
-is computed with the clock of this machine; if they differ by more than a few seconds, a line on
-standard error says so. The token is never shown, not even by `oncue config show`. Keep it in
-`ONCUE_TOKEN`: as an option it would be visible in the list of processes.
+`migrate`, `dump`, `restore`, `adopt`, `token`, `inbox`, `serve`, `bench` and `aws invoke` need the
+store itself and say so; `cost`, `aws template` and `aws simulate` need neither a store nor a
+server. `oncue doctor` checks the server instead: whether it can be reached and is ready, its
+version, what the token allows, and its clock. The server's clock decides whether a job is due,
+while "in 5 min" is computed with the clock of this machine; if they differ by more than a few
+seconds, a line on standard error says so. The token is never shown, not even by `oncue config
+show`. Keep it in `ONCUE_TOKEN`: as an option it would be visible in the list of processes.
 
 ## Settings
 

@@ -38,6 +38,7 @@ TRIED = {
     *("migrate", "config", "jobs", "queues", "rules", "events", "schedules", "top", "nodes"),
     *("forecast", "reclaim", "worker", "serve", "dump", "restore", "token", "doctor", "bench"),
     "inbox",
+    "adopt",  # in test_cli_adopt.py
 }
 
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "events": "oncue.cli.events:events",
     "schedules": "oncue.cli.schedules:schedules",
     "inbox": "oncue.cli.inbox:inbox",
+    "adopt": "oncue.cli.adopt:adopt",
     "top": "oncue.cli.top:top",
     "nodes": "oncue.cli.nodes:nodes",
     "forecast": "oncue.cli.forecast:forecast",

@@ -118,7 +118,7 @@ def _malformed(item: Item, problem: str) -> Foreign:
 
 def _payload(detail: Any) -> bytes:
     """An attribute as JSON: sets become arrays, binary becomes base64, numbers stay exact."""
-    text = _encode(_plain(_raw(detail)))
+    text = _encode(plain(_raw(detail)))
     if len(text) > LIMIT_BYTES:
         raise TooLarge(
             f"{len(text):,} bytes as JSON; at most {LIMIT_BYTES:,} are allowed.", "detail"
@@ -139,7 +139,8 @@ def _raw(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _plain(value: Mapping[str, Any]) -> Any:
+def plain(value: Mapping[str, Any]) -> Any:
+    """A value as the service gives it, as JSON has it; numbers are decimal."""
     [(kind, content)] = value.items()
     match kind:
         case "S" if "\0" in content:
@@ -149,12 +150,12 @@ def _plain(value: Mapping[str, Any]) -> Any:
         case "B":
             return base64.b64encode(content).decode()
         case "M":
-            return {_plain({"S": name}): _plain(one) for name, one in content.items()}
+            return {plain({"S": name}): plain(one) for name, one in content.items()}
         case "L":
-            return [_plain(one) for one in content]
+            return [plain(one) for one in content]
         case "SS" | "NS" | "BS":
             # Sets have no order; with one, the same set is always the same payload.
-            return sorted(_plain({_SETS[kind]: one}) for one in content)
+            return sorted(plain({_SETS[kind]: one}) for one in content)
         case "NULL":
             return None
     return content

@@ -59,7 +59,9 @@ FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
 SLOW_SECONDS = 1.0
 _clock = SystemClock()
-_OF_NO_TABLE = frozenset({"transact_write_items", "transact_get_items", "describe_limits"})
+_OF_NO_TABLE = frozenset(
+    {"transact_write_items", "transact_get_items", "batch_write_item", "describe_limits"}
+)
 
 
 class Table:

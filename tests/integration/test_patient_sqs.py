@@ -390,6 +390,16 @@ def test_an_oncue_queue_with_another_sink_is_left_alone(place: Place) -> None:
         place.send(DelaySeconds=DAY)
 
 
+def test_a_sink_that_names_the_same_queue_in_another_way_stays(place: Place) -> None:
+    sink = f"message:sqs://{place.name}?region=eu-central-1&endpoint={ministack_endpoint()}"
+    place.cue.set_queue(place.name, sink=sink)
+    place.send(DelaySeconds=DAY)
+    assert place.cue.queue(place.name).sink == sink
+    place.clock.advance(DAY)
+    place.poll()
+    assert len(place.received()) == 1
+
+
 def test_settings_of_the_oncue_queue_stay(place: Place) -> None:
     place.cue.set_queue(place.name, retention_seconds=0)
     place.send(DelaySeconds=DAY)

@@ -270,7 +270,7 @@ class PatientSqs:
 
     def _give_sink(self, name: str, sink: str) -> None:
         queue = self._scheduler.queue(name)
-        if queue.sink == sink:
+        if _sent_to(queue.sink or "") == _sent_to(sink):  # by its name or by its URL
             return
         if queue.sink is not None:
             raise InvalidInput(
@@ -311,6 +311,11 @@ def poll_interval(seconds: float | None) -> float:
     if not 0 <= seconds <= LONGEST_DELAY_SECONDS:
         raise InvalidInput(f"must be between 0 and {LONGEST_DELAY_SECONDS}.", "/poll_seconds")
     return seconds
+
+
+def _sent_to(sink: str) -> str | None:
+    """The SQS queue to which a sink sends captured messages; None: it does not."""
+    return SqsAddress.read(sink.removeprefix(PREFIX)).queue if sink.startswith(PREFIX) else None
 
 
 def _opted_in(queues: Iterable[str] | Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,117 @@
+"""An application of Celery with oncue in it, and what arrives at its broker."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+from typing import Any
+
+from celery import Celery
+from kombu import Exchange, Queue
+
+from oncue import Job, Scheduler
+from oncue.clock import FakeClock
+from oncue.core.moment import to_datetime
+from oncue.integrations.celery import PatientCelery, install
+
+DAY = 86_400
+
+
+class Shop:
+    def __init__(
+        self,
+        broker: str = "memory://",
+        *,
+        backend: str = "cache+memory://",
+        clock: Any = None,
+        store: str = "memory:",
+        **settings: Any,
+    ) -> None:
+        self.name = f"shop-{secrets.token_hex(4)}"
+        self.clock: Any = clock or FakeClock()
+        self.cue = Scheduler(store, clock=self.clock)
+        self.app: Any = Celery(self.name, broker=broker, backend=backend, set_as_current=False)
+        topic = Exchange(f"{self.name}-news", type="topic")
+        names = {one: f"{self.name}-{one}" for one in ("tasks", "slow", "news")}
+        self.tasks, self.slow, self.news = names.values()
+        options: dict[str, Any] = {"queue_arguments": {"x-max-priority": 9}}
+        self.app.conf.update(
+            task_default_queue=self.tasks,
+            task_queues=[
+                Queue(self.tasks, Exchange(self.tasks), routing_key=self.tasks, **options),
+                Queue(self.slow, Exchange(self.slow), routing_key=self.slow, **options),
+                Queue(self.news, topic, routing_key="news.#"),
+            ],
+            broker_transport_options={"global_keyprefix": self.name, "polling_interval": 0.01},
+            result_backend_transport_options={"global_keyprefix": self.name},
+            accept_content=["json", "pickle", "yaml", "application/x-reversed"],
+            worker_hijack_root_logger=False,
+            broker_connection_retry_on_startup=False,
+            control_queue_ttl=10.0,
+            **settings,
+        )
+        self.add = self.app.task(name="shop.add")(_add)
+        self.patient: PatientCelery | None = None
+
+    def install(self, **options: Any) -> PatientCelery:
+        self.patient = install(self.app, self.cue, **options)
+        return self.patient
+
+    def in_seconds(self, seconds: float) -> datetime:
+        return to_datetime(self.clock.now()) + timedelta(seconds=seconds)
+
+    def jobs(self) -> list[Job]:
+        return list(self.cue.jobs(queue="celery"))
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.poll()
+
+    def poll(self) -> None:
+        assert self.patient is not None
+        self.patient.poller.step()
+
+    def arrived(self, queue: str | None = None) -> list[dict[str, Any]]:
+        """Take all messages of a queue: everything but their delivery tags."""
+        found = []
+        with self.app.connection_for_read() as connection:
+            channel = connection.channel()
+            for declared in self.app.amqp.queues.values():
+                declared(channel).declare()
+            while (message := channel.basic_get(queue or self.tasks, no_ack=True)) is not None:
+                found.append(_as_sent(message))
+        return found
+
+    def close(self) -> None:
+        if self.patient is not None:
+            self.patient.stop()
+        with self.app.connection_for_write() as connection:
+            channel = connection.channel()
+            for queue in self.app.amqp.queues.values():
+                bound = queue(channel)
+                bound.declare()
+                bound.delete()
+                bound.exchange.delete()
+        self.app.close()
+        self.cue.close()
+
+
+def _add(*numbers: int) -> int:
+    return sum(numbers)
+
+
+def _as_sent(message: Any) -> dict[str, Any]:
+    body = message.body
+    properties = {**message.properties}
+    properties.pop("delivery_tag", None)
+    info = {**message.delivery_info}
+    for name in ("delivery_tag", "message_count", "redelivered"):
+        info.pop(name, None)
+    return {
+        "body": body.encode() if isinstance(body, str) else bytes(body),
+        "headers": message.headers,
+        "properties": properties,
+        "content_type": message.content_type,
+        "content_encoding": message.content_encoding,
+        "delivery_info": info,
+    }

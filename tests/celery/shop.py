@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import secrets
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from oncue import Job, Scheduler
 from oncue.clock import FakeClock
 from oncue.core.moment import to_datetime
 from oncue.integrations.celery import PatientCelery, install
+from oncue.ports.store import Store
 
 DAY = 86_400
 
@@ -24,7 +26,7 @@ class Shop:
         *,
         backend: str = "cache+memory://",
         clock: Any = None,
-        store: str = "memory:",
+        store: str | Store = "memory:",
         **settings: Any,
     ) -> None:
         self.name = f"shop-{secrets.token_hex(4)}"
@@ -48,9 +50,11 @@ class Shop:
             worker_hijack_root_logger=False,
             broker_connection_retry_on_startup=False,
             control_queue_ttl=10.0,
+            broker_heartbeat=1,  # a worker looks so often whether it is to end
             **settings,
         )
-        self.add = self.app.task(name="shop.add")(_add)
+        self.add = self.app.task(name="shop.add", shared=False)(_add)
+        self.app.task(name="shop.total", shared=False)(_total)
         self.patient: PatientCelery | None = None
 
     def install(self, **options: Any) -> PatientCelery:
@@ -92,11 +96,16 @@ class Shop:
                 bound.declare()
                 bound.delete()
                 bound.exchange.delete()
+        gc.collect()  # results that wait for Redis, before it is gone
         self.app.close()
         self.cue.close()
 
 
 def _add(*numbers: int) -> int:
+    return sum(numbers)
+
+
+def _total(numbers: list[int]) -> int:
     return sum(numbers)
 
 

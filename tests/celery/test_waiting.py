@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from celery import chain, group, signals
+from celery import chain, chord, group, signals
 from celery.beat import Scheduler as Beat
 from celery.schedules import schedule
 
@@ -198,6 +198,23 @@ def test_a_task_that_is_revoked_is_not_published(many: bool, shop: Shop) -> None
     assert ids(shop.arrived()) == [second.id]
     second.revoke()
     assert second.state == "PENDING"  # it is with the workers, which were told
+
+
+@pytest.mark.parametrize("options", [{}, {"serializer": "pickle", "compression": "zlib"}])
+def test_the_chord_of_a_revoked_task_is_told(options: dict[str, Any], shop: Shop) -> None:
+    patient = shop.install()
+    told: list[Any] = []
+    parts = [shop.add.s(1).set(**options), shop.add.s(2).set(**options)]
+    shop.app.backend.on_chord_part_return = lambda *part, **_: told.append(part)
+    chord(parts, shop.app.tasks["shop.total"].s()).apply_async(countdown=DAY)
+    first, second = shop.jobs()
+    assert patient.cancel(str(first.key))
+    [(request, state, _)] = told
+    assert (request.id, state) == (first.key, "REVOKED")
+    assert request.chord["task"] == "shop.total"
+    shop.app.conf.accept_content = ["yaml"]
+    assert patient.cancel(str(second.key))  # the chord is not told of what may not be read
+    assert len(told) == 1
 
 
 def test_workers_are_told_of_a_revoked_task_even_if_the_store_is_down(

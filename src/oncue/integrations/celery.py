@@ -33,6 +33,7 @@ from oncue.engine.node import Node
 from oncue.engine.poller import Poller
 from oncue.forking import now_and_after_fork
 from oncue.integrations.celery_capture import CapturingProducer, Due, TaskSender
+from oncue.integrations.celery_revoked import mark_as_revoked
 from oncue.integrations.celery_sink import CelerySink
 from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
@@ -222,8 +223,7 @@ class PatientCelery:
         id."""
         cancelled = [job for job in self._waiting(task_id) if self._is_cancelled(job)]
         for job in cancelled:
-            kept = not read(job.payload_json).headers.get("ignore_result")
-            self._app.backend.mark_as_revoked(task_id, "revoked", store_result=kept)
+            mark_as_revoked(self._app, task_id, read(job.payload_json))
         return bool(cancelled)
 
     def _waiting(self, task_id: str) -> Iterator[Job]:

@@ -32,7 +32,7 @@ class CelerySink:
             with self._connection() as connection:
                 connection.connect()
                 producer = self._producer(connection)
-                for place, job in enumerate(batch):  # noqa: B007
+                for place, job in enumerate(batch):
                     refusal = self._published(producer, job)
                     if refusal is not None:
                         refused[place] = refusal

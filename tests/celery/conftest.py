@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.celery.shop import Shop
-from tests.servers import rabbitmq_url, redis_url
+from tests.servers import ministack_endpoint, rabbitmq_url, redis_url
 
 OpenShop = Callable[..., Shop]
 
@@ -34,3 +35,14 @@ def shop(open_shop: OpenShop) -> Shop:
 def broker(request: pytest.FixtureRequest) -> str:
     """The address of a real broker."""
     return {"redis": redis_url, "rabbitmq": rabbitmq_url}[request.param]()
+
+
+@pytest.fixture(params=["redis", "rabbitmq", "sqs"])
+def any_broker(request: pytest.FixtureRequest) -> str:
+    """The same, or an emulator of SQS."""
+    known = {"redis": redis_url, "rabbitmq": rabbitmq_url, "sqs": sqs_url}
+    return known[request.param]()
+
+
+def sqs_url() -> str:
+    return f"sqs://test:test@{urlsplit(ministack_endpoint()).netloc}"

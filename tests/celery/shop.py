@@ -17,6 +17,14 @@ from oncue.integrations.celery import PatientCelery, install
 from oncue.ports.store import Store
 
 DAY = 86_400
+TRANSPORT = {
+    "polling_interval": 0.01,
+    "region": "eu-central-1",
+    "is_secure": False,
+    "wait_time_seconds": 0,
+}
+OF_DELIVERY = ("delivery_tag", "message_count", "redelivered", "sqs_message", "sqs_queue")
+"""What brokers add when they deliver a message."""
 
 
 class Shop:
@@ -44,7 +52,7 @@ class Shop:
                 Queue(self.slow, Exchange(self.slow), routing_key=self.slow, **options),
                 Queue(self.news, topic, routing_key="news.#"),
             ],
-            broker_transport_options={"global_keyprefix": self.name, "polling_interval": 0.01},
+            broker_transport_options={"global_keyprefix": self.name, **TRANSPORT},
             result_backend_transport_options={"global_keyprefix": self.name},
             accept_content=["json", "pickle", "yaml", "application/x-reversed"],
             worker_hijack_root_logger=False,
@@ -111,16 +119,18 @@ def _total(numbers: list[int]) -> int:
 
 def _as_sent(message: Any) -> dict[str, Any]:
     body = message.body
-    properties = {**message.properties}
-    properties.pop("delivery_tag", None)
-    info = {**message.delivery_info}
-    for name in ("delivery_tag", "message_count", "redelivered"):
-        info.pop(name, None)
+    properties = _without_delivery(message.properties)
+    if "delivery_info" in properties:
+        properties["delivery_info"] = _without_delivery(properties["delivery_info"])
     return {
         "body": body.encode() if isinstance(body, str) else bytes(body),
         "headers": message.headers,
         "properties": properties,
         "content_type": message.content_type,
         "content_encoding": message.content_encoding,
-        "delivery_info": info,
+        "delivery_info": _without_delivery(message.delivery_info),
     }
+
+
+def _without_delivery(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in OF_DELIVERY}

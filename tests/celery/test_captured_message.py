@@ -63,10 +63,10 @@ def test_the_message_is_the_same(case: str, shop: Shop) -> None:
     assert captured == native
 
 
-def test_the_message_is_the_same_on_real_brokers(broker: str, open_shop: OpenShop) -> None:
+def test_the_message_is_the_same_on_real_brokers(any_broker: str, open_shop: OpenShop) -> None:
     headers = {"tenant": "ada", "tags": ["a", {"b": None}], "share": 0.1}
     options: dict[str, Any] = {"serializer": "pickle", "compression": "zlib", "priority": 3}
-    native, captured = both_ways(open_shop(broker), headers=headers, **options)
+    native, captured = both_ways(open_shop(any_broker), headers=headers, **options)
     assert captured == native
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -276,6 +277,28 @@ def test_installing_reads_no_configuration_and_happens_once(shop: Shop) -> None:
     with pytest.raises(InvalidInput, match="installed in this application already"):
         install(app, shop.cue)
     patient.stop()
+
+
+@pytest.mark.parametrize("options", [{"threshold": -1}, {"queue": "not a name"}])
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], shop: Shop) -> None:
+    with pytest.raises(InvalidInput):
+        shop.install(**options)
+
+
+def test_a_worker_that_is_not_to_poll_does_not(shop: Shop) -> None:
+    patient = shop.install(poll_seconds=0)
+    patient.start()
+    assert not any(one.name == "oncue-poller" for one in threading.enumerate())
+
+
+def test_other_queues_of_the_store_are_left_alone(shop: Shop) -> None:
+    shop.install()
+    shop.cue.set_queue("mail", sink="memory:mail-of-another")
+    job = shop.cue.schedule({"to": "ada"}, queue="mail")
+    shop.add.apply_async([1], countdown=DAY)
+    shop.pass_seconds(DAY)
+    assert len(shop.arrived()) == 1
+    assert shop.cue.job(job.id).state is State.SCHEDULED
 
 
 def test_the_interval_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,11 +24,12 @@ from celery.utils.imports import instantiate
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 from kombu import Queue as BrokerQueue
 
+from oncue.core.checks import at_least
 from oncue.core.errors import Conflict, IllegalState, InvalidInput, KeyTaken, NotFound
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, to_datetime
-from oncue.core.queue import Queue
+from oncue.core.queue import Queue, check_queue_name
 from oncue.engine.node import Node
 from oncue.engine.poller import Poller
 from oncue.forking import now_and_after_fork
@@ -37,9 +38,8 @@ from oncue.integrations.celery_revoked import mark_as_revoked
 from oncue.integrations.celery_sink import CelerySink
 from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
-from oncue.sinks import open_sink
 from oncue.sinks.celery_message import CeleryMessage, read
-from oncue.sinks.elsewhere import CELERY
+from oncue.sinks.elsewhere import CELERY, ElsewhereSink
 from oncue.usecases.queues import change_queue
 
 THRESHOLD_SECONDS = 900.0
@@ -63,6 +63,8 @@ def install(
     worker looks for what is due; 0: this one does not. By default as the variable
     ONCUE_POLL_SECONDS says, or 30. `queue`: the oncue queue in which they wait.
     """
+    at_least(threshold, 0.0, "/threshold")
+    check_queue_name(queue)
     return PatientCelery(app, scheduler, threshold, poll_interval(poll_seconds), queue)
 
 
@@ -106,7 +108,8 @@ class PatientCelery:
         stopped.stop(STOP_SECONDS)
 
     def _open_sink(self, url: str) -> Sink:
-        return CelerySink(self._app) if url == CELERY else open_sink(url, self._scheduler.clock)
+        """Other queues of the store are none of a worker's business."""
+        return CelerySink(self._app) if url == CELERY else ElsewhereSink()
 
     def _polled(self) -> list[str]:
         self._prepare_queue()

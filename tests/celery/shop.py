@@ -63,6 +63,7 @@ class Shop:
         )
         self.add = self.app.task(name="shop.add", shared=False)(_add)
         self.app.task(name="shop.total", shared=False)(_total)
+        self.results_on_redis = backend.startswith("redis:")
         self.patient: PatientCelery | None = None
 
     def install(self, **options: Any) -> PatientCelery:
@@ -105,6 +106,9 @@ class Shop:
                 bound.delete()
                 bound.exchange.delete()
         gc.collect()  # results that wait for Redis, before it is gone
+        if self.results_on_redis:  # Celery does not close these connections
+            self.app.backend.result_consumer.stop()
+            self.app.backend.client.connection_pool.disconnect()
         self.app.close()
         self.cue.close()
 

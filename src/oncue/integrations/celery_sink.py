@@ -28,8 +28,10 @@ class CelerySink:
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
         refused: dict[int, Refusal] = {}
         place = 0
+        known: tuple[type[Exception], ...] = (OSError,)
         try:
             with self._connection() as connection:
+                known += connection.connection_errors
                 connection.connect()
                 producer = self._producer(connection)
                 for place, job in enumerate(batch):
@@ -39,7 +41,8 @@ class CelerySink:
                         producer = self._producer(connection)  # AMQP has closed the channel
         except Exception as error:
             untaken = {**dict.fromkeys(range(place, len(batch))), **refused}
-            raise SinkDown(f"the broker is in trouble: {_told(error)}", untaken=untaken) from None
+            why = _told(error) if isinstance(error, known) else type(error).__name__
+            raise SinkDown(f"the broker is in trouble: {why}", untaken=untaken) from None
         return refused
 
     def close(self) -> None:
@@ -92,6 +95,5 @@ class CelerySink:
 
 
 def _told(error: Exception) -> str:
-    """Foreign messages may quote payloads; those of connections and channels do not."""
-    is_known = isinstance(error, OSError | ChannelError)
-    return f"{type(error).__name__}: {error}" if is_known else type(error).__name__
+    """Of connections and channels; the messages of other errors may quote payloads."""
+    return f"{type(error).__name__}: {error}"

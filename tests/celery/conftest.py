@@ -8,11 +8,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from celery import signals
 
 from tests.celery.shop import Shop
 from tests.servers import ministack_endpoint, rabbitmq_url, redis_url
 
 OpenShop = Callable[..., Shop]
+
+
+@signals.setup_logging.connect  # type: ignore[untyped-decorator]
+def leave_logging(**_: Any) -> None:
+    """Else a worker in a thread would change the logging of all tests in this process."""
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from celery import Celery
-from kombu import Exchange, Queue
+from kombu import Exchange, Queue, pools
 
 from oncue import Job, Scheduler
 from oncue.clock import FakeClock
@@ -110,6 +110,7 @@ class Shop:
             self.app.backend.result_consumer.stop()
             self.app.backend.client.connection_pool.disconnect()
         self.app.close()
+        pools.reset()
         self.cue.close()
 
 

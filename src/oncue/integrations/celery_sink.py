@@ -35,10 +35,14 @@ class CelerySink:
                 connection.connect()
                 producer = self._producer(connection)
                 for place, job in enumerate(batch):
-                    refusal = self._published(producer, job)
-                    if refusal is not None:
-                        refused[place] = refusal
-                        producer = self._producer(connection)  # AMQP has closed the channel
+                    try:
+                        self._publish(producer, read(job.payload))
+                    except InvalidInput as problem:
+                        refused[place] = Refusal(problem.detail, permanent=True)
+                    except (ChannelError, MessageNacked) as error:  # of its exchange or queue alone
+                        refused[place] = Refusal(_told(error), permanent=False)
+                        producer.channel.close()  # if RabbitMQ has not done so
+                        producer = self._producer(connection)
         except Exception as error:
             untaken = {**dict.fromkeys(range(place, len(batch))), **refused}
             why = _told(error) if isinstance(error, known) else type(error).__name__
@@ -56,15 +60,6 @@ class CelerySink:
 
     def _producer(self, connection: Any) -> Any:
         return Producer(connection.channel(), auto_declare=False)
-
-    def _published(self, producer: Any, job: Delivery) -> Refusal | None:
-        try:
-            self._publish(producer, read(job.payload))
-        except InvalidInput as problem:
-            return Refusal(problem.detail, permanent=True)
-        except (ChannelError, MessageNacked) as error:  # of its exchange or queue alone
-            return Refusal(_told(error), permanent=False)
-        return None
 
     def _publish(self, producer: Any, message: CeleryMessage) -> None:
         own = {

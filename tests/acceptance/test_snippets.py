@@ -17,6 +17,7 @@ PRELUDE, *GUIDE = blocks("docs/python.md", "python")
 RULES_PRELUDE, *RULES = blocks("docs/rules.md", "python")
 SCHEDULES_PRELUDE, *SCHEDULES = blocks("docs/schedules.md", "python")
 PROGRESS = blocks("docs/progress.md", "python")
+CELERY = blocks("docs/celery.md", "python")
 TARGETS = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
 
 
@@ -53,6 +54,17 @@ def test_a_snippet_about_schedules_prints_what_it_says(block: Block, tmp_path: P
 @pytest.mark.parametrize("block", PROGRESS, ids=place)
 def test_a_snippet_about_progress_prints_what_it_says(block: Block, tmp_path: Path) -> None:
     prints_what_it_says(block, block.text, tmp_path)
+
+
+@pytest.mark.parametrize("block", CELERY, ids=place)
+def test_a_snippet_about_celery_prints_what_it_says(block: Block, tmp_path: Path) -> None:
+    prints_what_it_says(block, block.text, tmp_path)
+
+
+def test_celery_is_adopted_by_at_most_five_lines() -> None:
+    before, after = (block.text.splitlines() for block in CELERY[:2])
+    defined = after[: after.index("@app.task")]
+    assert len([line for line in defined if line and line not in before]) <= 5
 
 
 def test_the_six_lines_are_six() -> None:

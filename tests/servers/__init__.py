@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from tests.servers.brokers import rabbitmq_url, redis_url
 from tests.servers.emulators import dynamodb_endpoint, dynoxide_endpoint, ministack_endpoint
 
-__all__ = ["dynamodb_endpoint", "dynoxide_endpoint", "ministack_endpoint"]
+__all__ = [
+    "dynamodb_endpoint",
+    "dynoxide_endpoint",
+    "ministack_endpoint",
+    "rabbitmq_url",
+    "redis_url",
+]

@@ -34,6 +34,9 @@ TRIES = 3  # a port that was free may be taken before the server has it
 Command = Callable[[int], list[str]]
 """What starts a server on a port of 127.0.0.1."""
 
+Answers = Callable[[int, subprocess.Popen[bytes]], bool]
+"""Whether the server is there before its guard ends or time is over."""
+
 
 class NotStarted(Exception):
     """A server did not start. The message ends with what it printed."""
@@ -57,13 +60,14 @@ class Session:
         session._owner = os.getpid(), file
         return session
 
-    def endpoint(self, name: str, command: Command) -> str:
+    def endpoint(self, name: str, command: Command, *, speaks_http: bool = True) -> str:
         """The address of the server of that name, which is started if nobody has done so."""
         with self._threads, open(self.folder / f"{name}.lock", "w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             known = self.folder / f"{name}.address"
             if not (known.exists() and self._is_guarded(name)):
-                known.write_text(f"http://127.0.0.1:{self._start(name, command)}")
+                answers = _answers if speaks_http else _listens
+                known.write_text(f"http://127.0.0.1:{self._start(name, command, answers)}")
             return known.read_text()
 
     def end(self) -> None:
@@ -77,12 +81,12 @@ class Session:
         shutil.rmtree(self.folder)
         self._owner[1].close()
 
-    def _start(self, name: str, command: Command) -> int:
+    def _start(self, name: str, command: Command, answers: Answers) -> int:
         for _ in range(TRIES):
             self._stop(name)  # of one that died while it was starting the server
-            port = _free_port()
+            port = free_port()
             guard = self._guard(name, command(port))
-            if _answers(port, guard):
+            if answers(port, guard):
                 return port
             self._stop(name)
         said = (self.folder / f"{name}.log").read_text(errors="replace")
@@ -141,7 +145,7 @@ def end() -> None:
         os.environ.pop(VARIABLE)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as own:
         own.bind(("127.0.0.1", 0))
         return int(own.getsockname()[1])
@@ -161,4 +165,17 @@ def _answers(port: int, guard: subprocess.Popen[bytes]) -> bool:
             return guard.poll() is None
         finally:
             connection.close()
+    return False
+
+
+def _listens(port: int, guard: subprocess.Popen[bytes]) -> bool:
+    """Whether the server takes connections before it ends or time is over."""
+    ends = time.monotonic() + START_SECONDS
+    while guard.poll() is None and time.monotonic() < ends:
+        try:
+            socket.create_connection(("127.0.0.1", port), START_SECONDS).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return guard.poll() is None
     return False

@@ -9,6 +9,7 @@ from oncue.clock import SystemClock
 from oncue.core.errors import InvalidInput
 from oncue.ports.clock import Clock
 from oncue.ports.sink import PayloadBounds, Sink
+from oncue.sinks.celery_message import CeleryBounds
 from oncue.sinks.elsewhere import CELERY, ElsewhereSink
 from oncue.sinks.log import LogSink
 from oncue.sinks.memory import named
@@ -59,6 +60,8 @@ def bounds_of(url: str) -> PayloadBounds | None:
     """What the sink of a URL takes; None: everything."""
     if url.startswith(CAPTURED):
         return CapturedBounds()
+    if url == CELERY:
+        return CeleryBounds()
     url = url.removeprefix(PREFIX)
     if not (url.startswith("sqs:") or is_queue_url(url)):
         return None

@@ -1,0 +1,94 @@
+"""The sink that publishes captured messages of Celery, in a process that has the application."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from amqp.exceptions import ChannelError, MessageNacked
+from kombu import Producer
+
+from oncue.core.errors import InvalidInput, SinkDown
+from oncue.core.job import Delivery
+from oncue.ports.sink import Refusal, SinkTraits
+from oncue.sinks.celery_message import CeleryMessage, read
+
+CONFIRM_SECONDS = 30.0  # a broker that does not say by then that it has a message is in trouble
+
+
+class CelerySink:
+    """Publishes with kombu, on a connection for each batch: an idle one would be closed by brokers
+    and firewalls between two polls. RabbitMQ confirms each message."""
+
+    traits = SinkTraits(in_order=True)
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
+        refused: dict[int, Refusal] = {}
+        place = 0
+        known: tuple[type[Exception], ...] = (OSError,)
+        try:
+            with self._connection() as connection:
+                known += connection.connection_errors
+                connection.connect()
+                producer = self._producer(connection)
+                for place, job in enumerate(batch):
+                    try:
+                        self._publish(producer, read(job.payload))
+                    except InvalidInput as problem:
+                        refused[place] = Refusal(problem.detail, permanent=True)
+                    except (ChannelError, MessageNacked) as error:  # of its exchange or queue alone
+                        refused[place] = Refusal(_told(error), permanent=False)
+                        producer.channel.close()  # if RabbitMQ has not done so
+                        producer = self._producer(connection)
+        except Exception as error:
+            untaken = {**dict.fromkeys(range(place, len(batch))), **refused}
+            why = _told(error) if isinstance(error, known) else type(error).__name__
+            raise SinkDown(f"the broker is in trouble: {why}", untaken=untaken) from None
+        return refused
+
+    def close(self) -> None:
+        pass
+
+    def _connection(self) -> Any:
+        connection = self._app.connection_for_write()
+        if connection.transport.driver_type == "amqp":
+            connection.transport_options = {**connection.transport_options, "confirm_publish": True}
+        return connection
+
+    def _producer(self, connection: Any) -> Any:
+        return Producer(connection.channel(), auto_declare=False)
+
+    def _publish(self, producer: Any, message: CeleryMessage) -> None:
+        own = {
+            "exchange": message.exchange,
+            "routing_key": message.routing_key,
+            "content_type": message.content_type,
+            "content_encoding": message.content_encoding,
+            "headers": message.headers,
+            "declare": self._queues(message.declare),
+            "serializer": None,
+            "compression": None,
+            "retry": False,
+            "confirm_timeout": CONFIRM_SECONDS,
+        }
+        producer.publish(message.body, **{**message.properties, **own})
+
+    def _queues(self, names: Sequence[str]) -> list[Any]:
+        """As the configuration of this process describes them. One that it does not know is taken
+        to be there."""
+        known = self._app.amqp.queues
+        found = []
+        for name in names:
+            try:
+                found.append(known[name])
+            except KeyError:
+                continue
+        return found
+
+
+def _told(error: Exception) -> str:
+    """Of connections and channels; the messages of other errors may quote payloads."""
+    return f"{type(error).__name__}: {error}"

@@ -100,7 +100,8 @@ brokers:
 	@if ! dpkg-query --show $(BROKERS) >/dev/null 2>&1; then \
 		if [ "$$(id -u)" = 0 ]; then \
 			echo 'Installing $(BROKERS) …'; \
-			RUNLEVEL=1 apt-get install --yes --quiet=2 --no-install-recommends $(BROKERS) >/dev/null; \
+			install='env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends $(BROKERS)'; \
+			$$install >/dev/null 2>&1 || { apt-get update --quiet=2 && $$install >/dev/null; }; \
 		else \
 			echo 'The tests start Redis and RabbitMQ: sudo apt-get install $(BROKERS)'; exit 1; \
 		fi; \

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from oncue.cli.app import COMMANDS
+from tests.servers import ministack_endpoint
+from tests.servers.clients import CREDENTIALS, client
 
 from .documents import DOCUMENTS, ROOT, Block, blocks, read, run_python, without_measures
 
@@ -17,6 +19,7 @@ PRELUDE, *GUIDE = blocks("docs/python.md", "python")
 RULES_PRELUDE, *RULES = blocks("docs/rules.md", "python")
 SCHEDULES_PRELUDE, *SCHEDULES = blocks("docs/schedules.md", "python")
 PROGRESS = blocks("docs/progress.md", "python")
+SQS_DELAYS = blocks("docs/sqs-delays.md", "python")
 CELERY = blocks("docs/celery.md", "python")
 TARGETS = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
 
@@ -32,8 +35,28 @@ def prints_what_it_says(block: Block, program: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("block", README, ids=place)
-def test_a_snippet_of_the_readme_prints_what_it_says(block: Block, tmp_path: Path) -> None:
+def test_a_snippet_of_the_readme_prints_what_it_says(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "boto3" in block.text:
+        use_emulator(monkeypatch)
     prints_what_it_says(block, block.text, tmp_path)
+
+
+@pytest.mark.parametrize("block", SQS_DELAYS, ids=place)
+def test_a_snippet_about_delays_of_sqs_prints_what_it_says(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_emulator(monkeypatch)
+    prints_what_it_says(block, block.text, tmp_path)
+
+
+def use_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have programs ask an emulator of SQS, which has a queue `mail`."""
+    endpoint = ministack_endpoint()
+    client("sqs", endpoint).create_queue(QueueName="mail")
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint}.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.mark.parametrize("block", GUIDE, ids=place)
@@ -72,8 +95,8 @@ def test_the_six_lines_are_six() -> None:
 
 
 def test_the_longer_example_of_the_readme_is_the_reminder_of_at_most_fifteen_lines() -> None:
-    assert README[1].text == read("examples/reminder.py")
-    assert len(README[1].text.splitlines()) <= 15
+    assert README[3].text == read("examples/reminder.py")
+    assert len(README[3].text.splitlines()) <= 15
 
 
 @pytest.mark.parametrize("document", [path.relative_to(ROOT).as_posix() for path in DOCUMENTS])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import secrets
+import threading
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -112,6 +113,11 @@ class Shop:
         self.app.close()
         pools.reset()
         self.cue.close()
+
+
+def pollers() -> set[threading.Thread]:
+    """The threads of this process that poll."""
+    return {one for one in threading.enumerate() if one.name == "oncue-poller"}
 
 
 def _add(*numbers: int) -> int:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from celery.contrib.testing.worker import start_worker
 from oncue import Scheduler
 from oncue.clock import SystemClock
 from tests.celery.conftest import OpenShop
+from tests.celery.shop import pollers
 from tests.servers import redis_url
 
 # Of Celery, when it calls the client of Redis.
@@ -53,13 +53,10 @@ def eventually(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def is_polling() -> bool:
-    return any(one.name == "oncue-poller" for one in threading.enumerate())
-
-
 def test_canvases_and_retries_run_when_they_are_due(broker: str, open_shop: OpenShop) -> None:
     shop = open_shop(broker, backend=redis_url(), clock=SystemClock())
     shop.install(threshold=0, poll_seconds=0.05)
+    others = pollers()
 
     @shop.app.task(bind=True, name="shop.again", shared=False)  # type: ignore[untyped-decorator]
     def again(self: Any) -> int:
@@ -69,7 +66,7 @@ def test_canvases_and_retries_run_when_they_are_due(broker: str, open_shop: Open
 
     options: dict[str, Any] = {"perform_ping_check": False, "shutdown_timeout": PATIENCE}
     with start_worker(shop.app, **options):
-        assert is_polling()
+        assert len(pollers() - others) == 1
         results = [
             group(shop.add.s(1), shop.add.s(2)).apply_async(countdown=0.3),
             chain(shop.add.s(1), shop.add.s(2)).apply_async(countdown=0.3),
@@ -80,11 +77,11 @@ def test_canvases_and_retries_run_when_they_are_due(broker: str, open_shop: Open
         ]
         values = [one.get(timeout=PATIENCE, disable_sync_subtasks=False) for one in results]
     assert values == [[1, 2], 3, 3, 2]
-    assert not is_polling()
+    assert pollers() <= others
     with start_worker(shop.app, **options):
-        assert is_polling()
+        assert len(pollers() - others) == 1
         assert shop.add.apply_async([1], countdown=0.1).get(timeout=PATIENCE) == 1
-    assert not is_polling()
+    assert pollers() <= others
 
 
 def test_the_main_process_of_a_worker_polls_for_its_children(tmp_path: Path) -> None:

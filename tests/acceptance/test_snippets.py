@@ -94,11 +94,6 @@ def test_the_six_lines_are_six() -> None:
     assert len([line for line in README[0].text.splitlines() if line]) == 6
 
 
-def test_the_longer_example_of_the_readme_is_the_reminder_of_at_most_fifteen_lines() -> None:
-    assert README[3].text == read("examples/reminder.py")
-    assert len(README[3].text.splitlines()) <= 15
-
-
 @pytest.mark.parametrize("document", [path.relative_to(ROOT).as_posix() for path in DOCUMENTS])
 def test_a_command_in_the_documents_exists(document: str) -> None:
     for block in blocks(document, "sh"):

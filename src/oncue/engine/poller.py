@@ -13,6 +13,7 @@ from oncue.core.moment import Moment
 from oncue.engine.engine import Engine
 from oncue.engine.loop import Loop
 from oncue.engine.node import Node
+from oncue.engine.pruner import Pruner
 from oncue.ports.sink import Sink
 from oncue.sinks.shared import SharedSink
 
@@ -38,10 +39,13 @@ class Poller:
         self._poll_seconds = poll_seconds
         self._stopping = Event()
         self._loop = Loop("oncue-poller", self.step, node.clock)
+        self._pruning = Loop("oncue-pruner", Pruner(node).step, node.clock)
 
     def start(self) -> None:
-        """Start the thread, if it does not run."""
+        """Start the threads, if they do not run. Where no other engine runs, what was handed over
+        would be kept for ever without the pruner."""
         self._loop.start()
+        self._pruning.start()
 
     def expect(self, due_at: Moment) -> None:
         """Look at that moment, too: this process has stored a job that is due then."""
@@ -50,6 +54,7 @@ class Poller:
     def stop(self, timeout: float | None = None) -> bool:
         """Finish what is under way, and end. Whether it ended in time."""
         self._stopping.set()
+        self._pruning.stop(timeout)
         ended = self._loop.stop(timeout)
         if ended:
             while self._sinks:

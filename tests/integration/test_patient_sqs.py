@@ -386,7 +386,7 @@ def test_a_failed_capture_raises_and_nothing_is_sent(
 
 def test_an_oncue_queue_with_another_sink_is_left_alone(place: Place) -> None:
     place.cue.set_queue(place.name, sink="log:")
-    with pytest.raises(InvalidInput, match="Give them another queue"):
+    with pytest.raises(InvalidInput, match="Give the messages another queue"):
         place.send(DelaySeconds=DAY)
 
 

@@ -377,4 +377,6 @@ def _plain(message: Any) -> Any:
 def _message(message: Message) -> SqsMessage:
     """What is kept of it."""
     fields = {name: message[name] for name in SqsMessage.__struct_fields__ if message.get(name)}
+    for name in checks.ATTRIBUTES & fields.keys():
+        fields[name] = {key: checks.encoded(one) for key, one in fields[name].items()}
     return msgspec.convert(fields, SqsMessage, builtin_types=(bytes,))

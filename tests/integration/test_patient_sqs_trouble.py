@@ -15,6 +15,8 @@ from botocore.exceptions import ClientError
 
 from oncue.core.errors import InvalidInput, StoreUnavailable
 from oncue.core.lifecycle import State
+from oncue.core.moment import to_datetime
+from oncue.engine.engine import Engine
 from oncue.engine.poller import Poller
 from oncue.integrations import sqs_queues
 from oncue.integrations.sqs import patient
@@ -82,6 +84,40 @@ def test_a_capture_that_is_refused_in_part_leaves_nothing(
         place.sqs.send_message_batch(QueueUrl=place.url, Entries=entries)
     states = sorted(str(job.state) for job in place.cue.jobs())
     assert states == ["cancelled", "cancelled", "scheduled"]
+
+
+def test_a_message_that_cannot_be_sent_does_not_hide_when_others_are_due(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fifo = Place(fifo=True, cue=place.cue)
+    place.send(DelaySeconds=1000)
+    fifo.send(DelaySeconds=1002, MessageGroupId="g", MessageDeduplicationId="d")
+    place.clock.advance(1000)
+    monkeypatch.setattr(Engine, "tick", lambda *_, **__: None)
+    assert place.poll() == 2.0
+
+
+def test_a_long_poll_interval_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops make a step every half a minute at least."""
+    sqs = patient(place.real, place.cue, poll_seconds=100)
+    assert sqs.poller is not None
+    looks: list[int] = []
+
+    def step(poller: Poller) -> float:
+        looks.append(place.clock.now())
+        return 100.0
+
+    monkeypatch.setattr(Poller, "step", step)
+    turn = sqs.poller._loop.step
+    assert turn() == 100
+    place.clock.advance(30)
+    assert (turn(), len(looks)) == (70, 1)
+    sqs.send_message(QueueUrl=place.url, MessageBody="x", DeliverAt=to_datetime(looks[0] + 31_000))
+    assert (turn(), len(looks)) == (70, 1)
+    place.clock.advance(1)
+    assert (turn(), len(looks)) == (100, 2), "something is due that this process knows of"
+    place.clock.advance(100)
+    assert (turn(), len(looks)) == (100, 3)
 
 
 AWS = "https://sqs.eu-central-1.amazonaws.com/111122223333/mail"

@@ -212,6 +212,18 @@ def test_parameters_of_a_wrong_kind_are_refused_as_boto3_does(place: Place, wron
         {"MessageAttributes": {"a": {"DataType": "String", "StringValue": ""}}},
         {"MessageAttributes": {"a": {"DataType": "Number", "StringValue": "many"}}},
         {"MessageAttributes": {str(n): ATTRIBUTES["kind"] for n in range(11)}},
+        *(
+            {"MessageAttributes": {"a": {"DataType": "String", "StringValue": value}}}
+            for value in ("\x00", "\ud800", "\ufffe")
+        ),
+        *(
+            {"MessageAttributes": {name: ATTRIBUTES["kind"]}}
+            for name in ("", "a b", ".a", "a.", "a..b", "AWS.a", "amazon.b", "\ud800", "a" * 257)
+        ),
+        {"MessageSystemAttributes": {"AWSTraceHeader": {"DataType": "String", "StringValue": ""}}},
+        {"MessageGroupId": "with space"},
+        {"MessageGroupId": "g" * 129},
+        {"MessageDeduplicationId": "of a standard queue"},
     ],
 )
 def test_what_sqs_would_refuse_is_refused_at_once(place: Place, wrong: Any) -> None:
@@ -220,6 +232,25 @@ def test_what_sqs_would_refuse_is_refused_at_once(place: Place, wrong: Any) -> N
     assert met.value.operation_name == "SendMessage"
     assert met.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
     assert list(place.cue.jobs()) == []
+
+
+def test_half_a_character_is_one_failed_entry_of_a_batch(place: Place) -> None:
+    entries = [entry("a", "\ud800", DelaySeconds=DAY), entry("b", DelaySeconds=DAY)]
+    answer = place.sqs.send_message_batch(QueueUrl=place.url, Entries=entries)
+    assert [one["Code"] for one in answer["Failed"]] == ["InvalidMessageContents"]
+    assert [one["Id"] for one in answer["Successful"]] == ["b"]
+
+
+@pytest.mark.parametrize("value", [bytes(range(256)), bytearray(b"ab"), "text"])
+def test_binary_values_are_of_the_kinds_that_boto3_takes(place: Place, value: Any) -> None:
+    given: dict[str, Any] = {"raw": {"DataType": "Binary.png", "BinaryValue": value}}
+    native = place.send(MessageAttributes=given)
+    late = place.send(MessageAttributes=given, DelaySeconds=DAY)
+    assert late["MD5OfMessageAttributes"] == native["MD5OfMessageAttributes"]
+    place.clock.advance(DAY)
+    place.poll()
+    first, second = place.received()
+    assert first["MessageAttributes"] == second["MessageAttributes"]
 
 
 def test_errors_have_the_classes_of_the_client(place: Place) -> None:
@@ -386,7 +417,7 @@ def test_a_failed_capture_raises_and_nothing_is_sent(
 
 def test_an_oncue_queue_with_another_sink_is_left_alone(place: Place) -> None:
     place.cue.set_queue(place.name, sink="log:")
-    with pytest.raises(InvalidInput, match="Give them another queue"):
+    with pytest.raises(InvalidInput, match="Give the messages another queue"):
         place.send(DelaySeconds=DAY)
 
 

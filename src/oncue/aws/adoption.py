@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from oncue.aws.others_table import LARGEST_BYTES, OthersTable, WireItem, size_of
+from oncue.aws.others_table import DEEPEST, LARGEST_BYTES, OthersTable, WireItem, depth_of, size_of
 from oncue.core.errors import Conflict, IdTaken, InvalidInput, OncueError
 from oncue.core.job import NewJob
 from oncue.core.moment import Moment
@@ -141,7 +141,7 @@ class Adoption:
             report.seen += 1
             try:
                 one = self.layout.read(item, arn, now)
-                _check_size(item)
+                _check_movable(item)
                 _check_sendable(self.cue, one.job)
             except InvalidInput as problem:
                 self._set_aside(item, problem, report)
@@ -202,6 +202,9 @@ def _check_sendable(cue: Scheduler, job: NewJob) -> None:
         raise problem
 
 
-def _check_size(item: WireItem) -> None:
+def _check_movable(item: WireItem) -> None:
+    """Before it is taken: its copy must be one that the service keeps."""
     if size_of(item) > LARGEST_BYTES:
         raise InvalidInput(f"it has more than {LARGEST_BYTES:,} bytes.")
+    if depth_of({"M": item}) > DEEPEST:
+        raise InvalidInput(f"its lists and maps are nested more than {DEEPEST} deep.")

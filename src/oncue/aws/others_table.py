@@ -27,6 +27,7 @@ WireItem = Mapping[str, Mapping[str, Any]]
 ASIDE = "oncue-adopting#"
 """Before the partition key of an item, in that of its copy."""
 LARGEST_BYTES = 390_000  # an item may have 400 KB; a copy has a little more than the item
+DEEPEST = 31  # maps and lists inside each other, the item itself included; its copy has one more
 PAGE = 500
 TAKEN_AT_ONCE = 20  # two writes for each; a transaction may have 100, and 4 MB
 TAKEN_BYTES = 1_000_000
@@ -61,6 +62,13 @@ def connect(name: str, region: str | None, endpoint: str | None) -> Table:
 
 def size_of(item: WireItem) -> int:
     return len(msgspec.json.encode(item))
+
+
+def depth_of(value: Mapping[str, Any]) -> int:
+    """How many maps and lists are inside each other, in a value as the service gives it."""
+    if "M" in value:
+        return 1 + max(map(depth_of, value["M"].values()), default=0)
+    return 1 + max(map(depth_of, value["L"]), default=0) if "L" in value else 0
 
 
 class OthersTable:

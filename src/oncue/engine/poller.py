@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from threading import Event
 
-from oncue.core.moment import Moment
+from oncue.core.moment import LATEST, Moment
 from oncue.engine.engine import Engine
 from oncue.engine.loop import Loop
 from oncue.engine.node import Node
@@ -38,8 +38,10 @@ class Poller:
         self._sinks: dict[str, Sink] = {}
         self._poll_seconds = poll_seconds
         self._stopping = Event()
-        self._loop = Loop("oncue-poller", self.step, node.clock)
         self._pruning = Loop("oncue-pruner", Pruner(node).step, node.clock)
+        self._next_look = 0.0  # by the monotonic clock
+        self._expected: Moment = LATEST
+        self._loop = Loop("oncue-poller", self._look, node.clock)
 
     def start(self) -> None:
         """Start the threads, if they do not run. Where no other engine runs, what was handed over
@@ -49,6 +51,7 @@ class Poller:
 
     def expect(self, due_at: Moment) -> None:
         """Look at that moment, too: this process has stored a job that is due then."""
+        self._expected = min(self._expected, due_at)
         self._loop.wake_for(due_at)
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -61,6 +64,16 @@ class Poller:
                 self._sinks.popitem()[1].close()
         return ended
 
+    def _look(self) -> float:
+        """A step, if it is time for one: a loop also ends a long rest before. How long to rest."""
+        clock = self._node.clock
+        if clock.monotonic() >= self._next_look or clock.now() >= self._expected:
+            self._next_look, self._expected = 0.0, LATEST  # in case that the step fails
+            self._next_look = clock.monotonic() + self.step()
+        elif self._expected < LATEST:  # the wake-up for it may be forgotten by now
+            self._loop.wake_for(self._expected)
+        return self._next_look - clock.monotonic()
+
     def step(self) -> float:
         """One tick. How long to rest."""
         queues = self._queues()
@@ -69,11 +82,18 @@ class Poller:
             tick = max(poll, LEAST_TICK_SECONDS)
             engine = Engine(self._node, self._shared, None, tick, poll + EARLY_SECONDS)
             engine.tick(self._stopping.is_set, only=queues)
-        due = self._node.store.next_due(sorted(queues)) if queues else None
-        now = self._node.clock.now()
-        if due is None or due <= now:  # what is due and could not be handed over waits for a while
-            return self._poll_seconds
-        return min(self._poll_seconds, (due - now) / 1000)
+        return self._rest(sorted(queues))
+
+    def _rest(self, queues: list[str]) -> float:
+        """Until something is due. What is due and could not be handed over waits for a while, and
+        does not keep us from seeing what else there is."""
+        store, now = self._node.store, self._node.clock.now()
+        due = store.next_due(queues) if queues else None
+        dues = [due]
+        if due is not None and due <= now and len(queues) > 1:
+            dues = [store.next_due([name]) for name in queues]
+        ahead = [(one - now) / 1000 for one in dues if one is not None and one > now]
+        return min([self._poll_seconds, *ahead])
 
     def _shared(self, url: str) -> Sink:
         if url not in self._sinks:

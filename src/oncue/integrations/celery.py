@@ -11,7 +11,6 @@ it, its message becomes a job, and the poller of a worker publishes the same mes
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -36,6 +35,7 @@ from oncue.forking import now_and_after_fork
 from oncue.integrations.celery_capture import CapturingProducer, Due, TaskSender
 from oncue.integrations.celery_revoked import mark_as_revoked
 from oncue.integrations.celery_sink import CelerySink
+from oncue.integrations.polling import POLL_SECONDS, STOP_SECONDS, poll_interval
 from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
 from oncue.sinks.celery_message import CeleryMessage, read
@@ -43,10 +43,6 @@ from oncue.sinks.elsewhere import CELERY, ElsewhereSink
 from oncue.usecases.queues import change_queue
 
 THRESHOLD_SECONDS = 900.0
-POLL_SECONDS = 30.0
-LONGEST_POLL_SECONDS = 86_400.0
-VARIABLE = "ONCUE_POLL_SECONDS"
-STOP_SECONDS = 30.0
 
 
 def install(
@@ -240,19 +236,6 @@ class PatientCelery:
         except (IllegalState, NotFound):  # it is being published
             return False
         return True
-
-
-def poll_interval(seconds: float | None) -> float:
-    """How often to look; 0: never. None: as the environment says."""
-    if seconds is None:
-        text = os.environ.get(VARIABLE, str(POLL_SECONDS))
-        try:
-            seconds = float(text)
-        except ValueError:
-            raise InvalidInput(f"{text!r} is not a number of seconds.", VARIABLE) from None
-    if not 0 <= seconds <= LONGEST_POLL_SECONDS:
-        raise InvalidInput(f"must be between 0 and {LONGEST_POLL_SECONDS:g}.", "/poll_seconds")
-    return seconds
 
 
 def _step(patient: PatientCelery) -> type:

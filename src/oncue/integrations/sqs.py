@@ -11,9 +11,11 @@ is sent as the same message later: by the poller of a process that has such a cl
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,28 +25,33 @@ from botocore.exceptions import ClientError, ParamValidationError
 from botocore.validate import ParamValidator
 
 from oncue.boto import code_of
-from oncue.core.errors import Conflict, InvalidInput, NotFound, TooLarge
+from oncue.core.errors import Conflict, InvalidInput, NotFound, OncueError, TooLarge
+from oncue.core.job import NewJob
 from oncue.core.moment import from_datetime
 from oncue.engine.node import Node
 from oncue.engine.poller import Poller
 from oncue.forking import now_and_after_fork
 from oncue.integrations import sqs_message_checks as checks
+from oncue.integrations import sqs_queues
+from oncue.integrations.polling import STOP_SECONDS, poll_interval
+from oncue.integrations.sqs_answers import merged, metadata
 from oncue.integrations.sqs_message_checks import Message, SqsLimits, SqsRefusal
 from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
+from oncue.sinks.elsewhere import ElsewhereSink
 from oncue.sinks.sqs import SqsSink
-from oncue.sinks.sqs_address import SqsAddress, is_queue_url
+from oncue.sinks.sqs_address import SqsAddress
 from oncue.sinks.sqs_captured import FORM, PREFIX, SqsMessage
 from oncue.sinks.sqs_message import LONGEST_DELAY_SECONDS
 
 if TYPE_CHECKING:
     from oncue.client import Client
+    from oncue.client.jobs import SentJob
 
-POLL_SECONDS = 30.0
-VARIABLE = "ONCUE_POLL_SECONDS"
-STOP_SECONDS = 30.0
 OWN_PARAMETERS = ("DeliverAt", "Key")
 """What is said to oncue, and not to SQS."""
+
+logger = logging.getLogger("oncue.sqs")
 
 
 def patient(
@@ -76,14 +83,19 @@ class PatientSqs:
     ) -> None:
         self._client = client
         self._scheduler = scheduler
-        self._names = None if queues is None else _opted_in(queues)
+        self._names = None if queues is None else sqs_queues.opted_in(queues)
         self._poll_seconds = poll_interval(poll_seconds)
         self._operations = client.meta.service_model.operation_model
+        self._process = os.getpid()
         now_and_after_fork(self, PatientSqs._renew)
         self.start()
         atexit.register(self.stop)
 
     def _renew(self) -> None:
+        if self._process != os.getpid():  # a child must not share the connections of the poller
+            self._process = os.getpid()
+            with suppress(Exception):
+                self._client.close()
         self._lock = threading.Lock()
         self._known: dict[str, _KnownQueue] = {}
         self.poller: Poller | None = None
@@ -123,10 +135,10 @@ class PatientSqs:
             return self._client.send_message(*args, **message)
         self._validate("SendMessage", _plain(message))
         known = self._prepared(message["QueueUrl"], name)
-        [answer] = self._capture([message], known)
+        [answer] = self._capture([message], known).answers
         if isinstance(answer, SqsRefusal):
             raise self._error("SendMessage", answer)
-        return {**answer, "ResponseMetadata": _metadata(answer["MessageId"])}
+        return {**answer, "ResponseMetadata": metadata(answer["MessageId"])}
 
     def send_message_batch(self, *args: Any, **call: Any) -> Any:
         """As the method of the client, with entries as `send_message` takes them. If the call to
@@ -143,10 +155,10 @@ class PatientSqs:
             raise self._error("SendMessageBatch", refused)
         known = self._prepared(call["QueueUrl"], name)
         late = {at: entry for at, entry in enumerate(entries) if _is_late(entry)}
-        answers = dict(zip(late, self._capture(list(late.values()), known), strict=True))
+        captured = self._capture(list(late.values()), known)
         native = [entry for at, entry in enumerate(entries) if at not in late]
-        sent = self._sent(call["QueueUrl"], native, answers) if native else {}
-        return _merged(entries, answers, sent)
+        sent = self._sent(call["QueueUrl"], native, captured.new) if native else {}
+        return merged(entries, dict(zip(late, captured.answers, strict=True)), sent)
 
     def cancel(self, message_id: str) -> bool:
         """Do not send a captured message. False: it was sent or cancelled before, or there is none
@@ -157,51 +169,62 @@ class PatientSqs:
             return False
         return True
 
-    def _sent(
-        self, url: str, native: Sequence[Message], captured: Mapping[int, Any]
-    ) -> Mapping[str, Any]:
+    def _sent(self, url: str, native: Sequence[Message], new: Iterable[str]) -> Mapping[str, Any]:
         try:
             answer: Mapping[str, Any] = self._client.send_message_batch(
                 QueueUrl=url, Entries=list(native)
             )
         except BaseException:
-            for one in captured.values():
-                if not isinstance(one, SqsRefusal):
-                    self.cancel(one["MessageId"])
+            self._take_back(new)
             raise
         return answer
+
+    def _take_back(self, new: Iterable[str]) -> None:
+        """Cancel what a call has captured, since it fails."""
+        for job_id in new:
+            try:
+                self.cancel(job_id)
+            except OncueError as problem:  # what is told to the caller is why the call failed
+                text = "message %s of a batch that failed stays captured: %s"
+                logger.error(text, job_id, problem, extra={"job_id": job_id})
 
     def _captured_by(self, url: object, messages: Sequence[Any]) -> str | None:
         """The oncue queue of a call with messages that have to wait; None: SQS takes it as it is,
         or says what is wrong with it."""
         if not isinstance(url, str) or not any(map(_is_late, messages)):
             return None
-        name = url.rstrip("/").rpartition("/")[2]
-        return name if self._names is None else self._names.get(url) or self._names.get(name)
+        name, names = sqs_queues.name_of(url), self._names
+        return name if names is None else names.get(url.rstrip("/")) or names.get(name)
 
-    def _capture(
-        self, messages: Sequence[Message], known: _KnownQueue
-    ) -> list[dict[str, str] | SqsRefusal]:
-        """Store messages as jobs. Of each, what SQS answers to it."""
+    def _capture(self, messages: Sequence[Message], known: _KnownQueue) -> _Captured:
+        """Store messages as jobs."""
         refused = {
             at: why
             for at, one in enumerate(messages)
             if (why := checks.refusal(one, known.limits)) is not None
         }
         good = {at: one for at, one in enumerate(messages) if at not in refused}
-        jobs, cue = {}, self._scheduler
+        jobs: dict[int, Any] = {}
         for at, one in good.items():
             try:
-                jobs[at] = cue.ready(self._as_job(one, known.name))
+                jobs[at] = self._scheduler.ready(self._as_job(one, known.name))
             except TooLarge:
                 refused[at] = checks.too_large(len(msgspec.json.encode(_message(one))))
-        stored = cue.store_jobs(list(jobs.values())) if jobs else None  # type: ignore[arg-type]
-        for problem in stored.refused.values() if stored else ():
-            raise problem
-        ids = dict(zip(jobs, stored.ids if stored else (), strict=True))
+        ids, new = self._stored(jobs) if jobs else ({}, [])
         self._expect(good.values())
-        answers = {at: {"MessageId": str(ids[at]), **checks.digests(good[at])} for at in ids}
-        return [refused[at] if at in refused else answers[at] for at in range(len(messages))]
+        answers = {at: {"MessageId": ids[at], **checks.digests(good[at])} for at in ids}
+        return _Captured([refused.get(at) or answers[at] for at in range(len(messages))], new)
+
+    def _stored(self, jobs: Mapping[int, Any]) -> tuple[dict[int, str], list[str]]:
+        """The ids of these jobs, and which of them were not there before. All, or none and an
+        error."""
+        stored = self._scheduler.store_jobs(list(jobs.values()))
+        pairs = zip(stored.ids, jobs.values(), strict=True)
+        new = [str(one) for one, job in pairs if one is not None and one == _made_id(job)]
+        for problem in stored.refused.values():
+            self._take_back(new)
+            raise problem
+        return dict(zip(jobs, map(str, stored.ids), strict=True)), new
 
     def _as_job(self, message: Message, queue: str) -> dict[str, Any]:
         due = {"due_at": message["DeliverAt"]} if "DeliverAt" in message else {}
@@ -234,17 +257,18 @@ class PatientSqs:
         short = refused.code.rpartition(".")[2]
         told = {"Code": refused.code, "Message": refused.text, "Type": "Sender"}
         told["QueryErrorCode"] = short
-        answer = {"Error": told, "ResponseMetadata": _metadata("", 400)}
+        answer = {"Error": told, "ResponseMetadata": metadata("", 400)}
         error: ClientError = self._client.exceptions.from_code(short)(answer, operation)
         return error
 
     def _prepared(self, url: str, name: str) -> _KnownQueue:
         """The queue, known to SQS and to the store."""
+        url = url.rstrip("/")
         with self._lock:
             known = self._known.get(url)
         if known is None:
             known = _KnownQueue(name, self._asked(url))
-            self._give_sink(name, self._sink_url(url))
+            self._give_sink(name, sqs_queues.sink_of(url, self._client))
             with self._lock:
                 self._known[url] = known
         return known
@@ -262,20 +286,15 @@ class PatientSqs:
         largest = int(told.get("MaximumMessageSize", SqsLimits().largest))
         return SqsLimits(largest, is_fifo, told.get("ContentBasedDeduplication") == "true")
 
-    def _sink_url(self, url: str) -> str:
-        if is_queue_url(url):
-            return PREFIX + url
-        meta, name = self._client.meta, url.rpartition("/")[2]
-        return f"{PREFIX}sqs://{name}?region={meta.region_name}&endpoint={meta.endpoint_url}"
-
     def _give_sink(self, name: str, sink: str) -> None:
+        sqs_queues.check_name(name)
         queue = self._scheduler.queue(name)
-        if _sent_to(queue.sink or "") == _sent_to(sink):  # by its name or by its URL
+        if sqs_queues.is_same(queue.sink, sink, self._client.meta.region_name):
             return
         if queue.sink is not None:
             raise InvalidInput(
-                f"queue {name} of oncue has the sink {queue.sink}, so captured messages cannot be "
-                "kept in it. Give them another queue: queues={'" + name + "': 'another-name'}.",
+                f"queue {name} of oncue has the sink {queue.sink}, so captured messages for "
+                f"{sink.removeprefix(PREFIX)} cannot be kept in it. {sqs_queues.another(name)}",
                 "/queues",
             )
         settings = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
@@ -285,13 +304,28 @@ class PatientSqs:
 
     def _polled(self) -> set[str]:
         sinks = {queue.name: queue.sink or "" for queue in self._scheduler.queues()}
-        found = {name for name, sink in sinks.items() if sink.startswith(PREFIX)}
+        found = {name for name, sink in sinks.items() if self._is_ours(sink)}
         return found if self._names is None else found & set(self._names.values())
 
+    def _is_ours(self, sink: str) -> bool:
+        """Whether the client can send to it: it is of one region."""
+        if not sink.startswith(PREFIX):
+            return False
+        return sqs_queues.region_of(sink) in (None, self._client.meta.region_name)
+
     def _open_sink(self, url: str) -> Sink:
+        if not self._is_ours(url):
+            return ElsewhereSink()
         address = SqsAddress.read(url.removeprefix(PREFIX))
         connections = self._client.meta.config.max_pool_connections
         return SqsSink(address, self._scheduler.clock, self._client, FORM, connections)
+
+
+class _Captured(NamedTuple):
+    answers: list[dict[str, str] | SqsRefusal]
+    """Of each message, what SQS answers to it."""
+    new: list[str]
+    """The ids of the jobs that were not there before, as one with the same key may be."""
 
 
 class _KnownQueue(NamedTuple):
@@ -300,31 +334,9 @@ class _KnownQueue(NamedTuple):
     limits: SqsLimits
 
 
-def poll_interval(seconds: float | None) -> float:
-    """How often to look; 0: never. None: as the environment says."""
-    if seconds is None:
-        text = os.environ.get(VARIABLE, str(POLL_SECONDS))
-        try:
-            seconds = float(text)
-        except ValueError:
-            raise InvalidInput(f"{text!r} is not a number of seconds.", VARIABLE) from None
-    if not 0 <= seconds <= LONGEST_DELAY_SECONDS:
-        raise InvalidInput(f"must be between 0 and {LONGEST_DELAY_SECONDS}.", "/poll_seconds")
-    return seconds
-
-
-def _sent_to(sink: str) -> str | None:
-    """The SQS queue to which a sink sends captured messages; None: it does not."""
-    return SqsAddress.read(sink.removeprefix(PREFIX)).queue if sink.startswith(PREFIX) else None
-
-
-def _opted_in(queues: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    """By the name or URL of an SQS queue: the oncue queue of its messages."""
-    if isinstance(queues, str):
-        raise InvalidInput("must be a list of queues.", "/queues")
-    if isinstance(queues, Mapping):
-        return dict(queues)
-    return {one: one.rstrip("/").rpartition("/")[2] for one in queues}
+def _made_id(job: NewJob | SentJob) -> str | None:
+    """The id that a job has unless another one has its key."""
+    return job.id if isinstance(job, NewJob) else job.made_id
 
 
 def _is_late(message: Any) -> bool:
@@ -350,35 +362,6 @@ def _plain(message: Any) -> Any:
 def _message(message: Message) -> SqsMessage:
     """What is kept of it."""
     fields = {name: message[name] for name in SqsMessage.__struct_fields__ if message.get(name)}
+    for name in checks.ATTRIBUTES & fields.keys():
+        fields[name] = {key: checks.encoded(one) for key, one in fields[name].items()}
     return msgspec.convert(fields, SqsMessage, builtin_types=(bytes,))
-
-
-def _merged(
-    entries: Sequence[Message],
-    captured: Mapping[int, dict[str, str] | SqsRefusal],
-    sent: Mapping[str, Any],
-) -> dict[str, Any]:
-    """One answer for all entries, by the `Id`s of the caller, in their order."""
-    taken = {one["Id"]: one for one in sent.get("Successful", ())}
-    failed = {one["Id"]: one for one in sent.get("Failed", ())}
-    for at, answer in captured.items():
-        entry_id = entries[at]["Id"]
-        if isinstance(answer, SqsRefusal):
-            told = {"SenderFault": True, "Code": answer.code, "Message": answer.text}
-            failed[entry_id] = {"Id": entry_id, **told}
-        else:
-            taken[entry_id] = {"Id": entry_id, **answer}
-    order = [entry["Id"] for entry in entries]
-    parts = {"Successful": taken, "Failed": failed}
-    listed = {name: [part[one] for one in order if one in part] for name, part in parts.items()}
-    metadata = sent.get("ResponseMetadata") or _metadata("")
-    return {**{name: part for name, part in listed.items() if part}, "ResponseMetadata": metadata}
-
-
-def _metadata(request_id: str, status: int = 200) -> dict[str, Any]:
-    return {
-        "RequestId": request_id,
-        "HTTPStatusCode": status,
-        "HTTPHeaders": {},
-        "RetryAttempts": 0,
-    }

@@ -11,10 +11,13 @@ from oncue.core.payload import LIMIT_BYTES
 from oncue.sinks.sqs_message import CALL_ENTRIES, LARGEST_BYTES
 
 MOST_ATTRIBUTES = 10
+ATTRIBUTES = {"MessageAttributes", "MessageSystemAttributes"}
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PREFIXES = ("String", "Number", "Binary")
+_ATTRIBUTE_NAME = re.compile(r"(?!aws\.|amazon\.)(?!.*\.\.)(?!\.)[a-z0-9_.-]{1,256}(?<!\.)", re.I)
+_ID = re.compile(r"[!-~]{1,128}")  # of a group, or to recognise a message
 _STRING, _BINARY = b"\x01", b"\x02"
 
 Message = Mapping[str, Any]
@@ -46,19 +49,41 @@ def _refusals(message: Message, limits: SqsLimits) -> Iterator[SqsRefusal]:
     body, attributes = message["MessageBody"], message.get("MessageAttributes") or {}
     if not body:
         yield _missing("MessageBody")
-    if _INVALID.search(body):
-        text = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to "
-        yield SqsRefusal("InvalidMessageContents", text + "#xD7FF | #xE000 to #xFFFD | #x10000 to")
+    yield from _of_characters(body)
     yield from _of_attributes(attributes)
+    yield from _of_attributes(message.get("MessageSystemAttributes") or {})
     if size(message) > limits.largest:
         yield _invalid(f"Message must be shorter than {limits.largest} bytes.")
-    if limits.is_fifo and not message.get("MessageGroupId"):
+    yield from _of_ids(message, limits)
+
+
+def _of_characters(text: str) -> Iterator[SqsRefusal]:
+    if _INVALID.search(text):
+        told = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to "
+        yield SqsRefusal("InvalidMessageContents", told + "#xD7FF | #xE000 to #xFFFD | #x10000 to")
+
+
+def _of_ids(message: Message, limits: SqsLimits) -> Iterator[SqsRefusal]:
+    """Standard queues take the id of a group, too."""
+    group, same = message.get("MessageGroupId"), message.get("MessageDeduplicationId")
+    if limits.is_fifo and not group:
         yield _missing("MessageGroupId")
-    if limits.is_fifo and not (message.get("MessageDeduplicationId") or limits.deduplicates):
+    if limits.is_fifo and not (same or limits.deduplicates):
         yield _invalid(
             "The queue should either have ContentBasedDeduplication enabled or "
             "MessageDeduplicationId provided explicitly"
         )
+    if same and not limits.is_fifo:
+        yield _invalid(
+            "The request include parameter MessageDeduplicationId which is not valid for this "
+            "queue type"
+        )
+    for name, value in {"MessageGroupId": group, "MessageDeduplicationId": same}.items():
+        if value and not _ID.fullmatch(value):
+            yield _invalid(
+                f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in "
+                "length"
+            )
 
 
 def _of_attributes(attributes: Mapping[str, Any]) -> Iterator[SqsRefusal]:
@@ -67,6 +92,10 @@ def _of_attributes(attributes: Mapping[str, Any]) -> Iterator[SqsRefusal]:
         yield _invalid(f"Number of message attributes {many}")
     for name, attribute in attributes.items():
         kind = attribute["DataType"].partition(".")[0]
+        if not _ATTRIBUTE_NAME.fullmatch(name):
+            yield _invalid(f"The message attribute name {name!a} is invalid.")
+        yield from _of_characters(attribute["DataType"])
+        yield from _of_characters(attribute.get("StringValue") or "")
         if kind not in _PREFIXES:
             yield _invalid(
                 f"The message attribute '{name}' has an invalid message attribute type, the set of "
@@ -115,8 +144,8 @@ def too_large(bytes_: int) -> SqsRefusal:
 
 def size(message: Message) -> int:
     attributes = message.get("MessageAttributes") or {}
-    return len(message["MessageBody"].encode()) + sum(
-        len(name.encode()) + len(one["DataType"].encode()) + len(_value(one))
+    return len(_utf8(message["MessageBody"])) + sum(
+        len(_utf8(name)) + len(_utf8(one["DataType"])) + len(_value(one))
         for name, one in attributes.items()
     )
 
@@ -124,7 +153,7 @@ def size(message: Message) -> int:
 def digests(message: Message) -> dict[str, str]:
     """As SQS answers them."""
     found = {"MD5OfMessageBody": _hex(message["MessageBody"].encode())}
-    for field in ("MessageAttributes", "MessageSystemAttributes"):
+    for field in ATTRIBUTES:
         if message.get(field):
             found[f"MD5Of{field}"] = _hex(_encoded(message[field]))
     return found
@@ -142,9 +171,21 @@ def _encoded(attributes: Mapping[str, Any]) -> bytes:
 
 
 def _value(attribute: Mapping[str, Any]) -> bytes:
-    if attribute.get("BinaryValue") is not None:
-        return bytes(attribute["BinaryValue"])
-    return str(attribute.get("StringValue") or "").encode()
+    if (binary := attribute.get("BinaryValue")) is not None:
+        return _utf8(binary) if isinstance(binary, str) else bytes(binary)
+    return _utf8(attribute.get("StringValue") or "")
+
+
+def encoded(attribute: Mapping[str, Any]) -> dict[str, Any]:
+    """An attribute as boto3 sends it: it also takes text as a binary value."""
+    if not isinstance(attribute.get("BinaryValue"), str):
+        return dict(attribute)
+    return {**attribute, "BinaryValue": attribute["BinaryValue"].encode()}
+
+
+def _utf8(text: str) -> bytes:
+    """Also of what is refused: halves of characters."""
+    return text.encode(errors="surrogatepass")
 
 
 def _counted(part: bytes) -> bytes:

@@ -200,3 +200,16 @@ def test_a_survey_changes_nothing(rig: WaiterRig) -> None:
     assert (report.seen, report.adopted, report.left) == (2, 1, 1)
     assert len(rig.items()) == 2
     assert rig.cue.queues() == []
+
+
+def test_an_item_that_is_too_deep_for_a_copy_stays_and_the_others_do_not(rig: WaiterRig) -> None:
+    def nested(depth: int) -> Any:
+        return [nested(depth - 1)] if depth else "x"
+
+    for depth in (29, 30):
+        body = message(str(depth))["sqs_message_body"] | {"arguments": nested(depth)}
+        rig.put(message(str(depth), sqs_message_body=body))
+    report = rig.adopt()
+    assert (report.adopted, report.malformed) == (1, 1)
+    assert report.problems == [("30", "its lists and maps are nested more than 31 deep.")]
+    assert [item["job_id"] for item in rig.items()] == ["30"]

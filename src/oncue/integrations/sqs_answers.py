@@ -1,0 +1,39 @@
+"""Answers in the form that boto3 gives those of SQS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oncue.integrations.sqs_message_checks import Message, SqsRefusal
+
+
+def merged(
+    entries: Sequence[Message],
+    captured: Mapping[int, dict[str, str] | SqsRefusal],
+    sent: Mapping[str, Any],
+) -> dict[str, Any]:
+    """One answer for all entries, by the `Id`s of the caller, in their order."""
+    taken = {one["Id"]: one for one in sent.get("Successful", ())}
+    failed = {one["Id"]: one for one in sent.get("Failed", ())}
+    for at, answer in captured.items():
+        entry_id = entries[at]["Id"]
+        if isinstance(answer, SqsRefusal):
+            told = {"SenderFault": True, "Code": answer.code, "Message": answer.text}
+            failed[entry_id] = {"Id": entry_id, **told}
+        else:
+            taken[entry_id] = {"Id": entry_id, **answer}
+    order = [entry["Id"] for entry in entries]
+    parts = {"Successful": taken, "Failed": failed}
+    listed = {name: [part[one] for one in order if one in part] for name, part in parts.items()}
+    told_of = sent.get("ResponseMetadata") or metadata("")
+    return {**{name: part for name, part in listed.items() if part}, "ResponseMetadata": told_of}
+
+
+def metadata(request_id: str, status: int = 200) -> dict[str, Any]:
+    return {
+        "RequestId": request_id,
+        "HTTPStatusCode": status,
+        "HTTPHeaders": {},
+        "RetryAttempts": 0,
+    }

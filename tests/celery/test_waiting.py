@@ -302,7 +302,7 @@ def test_other_queues_of_the_store_are_left_alone(shop: Shop) -> None:
 
 
 def test_the_interval_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    from oncue.integrations.celery import poll_interval
+    from oncue.integrations.polling import poll_interval
 
     assert poll_interval(None) == 30
     monkeypatch.setenv("ONCUE_POLL_SECONDS", "2.5")

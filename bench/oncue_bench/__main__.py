@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from oncue_bench.celery import work as celery
 from oncue_bench.dynamodb import place, section
 from oncue_bench.rendering import as_markdown, as_table, with_others
 from oncue_bench.report import Report
@@ -29,12 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(report: Report, store: str, page: Path) -> None:
-    """The page with what was measured; of DynamoDB and of SQS only the section in it."""
+    """The page with what was measured; of DynamoDB, SQS and Celery only the section."""
     if store.startswith(place.LOCAL):
         section.write(report, page)
         return
     if store == queues.STORE:
         sqs_section.write(report, page)
+        return
+    if store == celery.STORE:
+        celery.write(report, page)
         return
     old = page.read_text("utf-8") if page.exists() else ""
     page.write_text(with_others(as_markdown(report), old), "utf-8")

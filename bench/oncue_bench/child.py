@@ -71,12 +71,12 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
 } | {"idle": idle}
 
 
-NEEDS_BOTO = ("dynamodb.", "sqs.")
+NEEDS_MORE = ("dynamodb.", "sqs.", "celery.")
 """Measurements of these names (`dynamodb.MODULE.FUNCTION`) are imported when they are asked for."""
 
 
 def _found(name: str) -> Callable[..., Figures]:
-    if not name.startswith(NEEDS_BOTO):
+    if not name.startswith(NEEDS_MORE):
         return MEASUREMENTS[name]
     module, _, function = name.rpartition(".")
     found: Callable[..., Figures] = getattr(import_module(f"oncue_bench.{module}"), function)

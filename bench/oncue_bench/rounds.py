@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Any
 
 from oncue_bench import seeds
@@ -77,3 +78,21 @@ def ratios(product: Sequence[Measured], raw: Sequence[Measured]) -> list[float]:
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def in_turns(
+    do: Callable[[str], object], count: int, rounds: int
+) -> tuple[list[float], list[float]]:
+    """Do a small thing "mine" and "its" so often in each round, one after the other; the seconds of
+    both in each round. The first round, which connects, does not count."""
+    found: dict[str, list[float]] = {"mine": [], "its": []}
+    for _ in range(rounds + 1):
+        seconds = dict.fromkeys(found, 0.0)
+        for number in range(count):
+            for name in found if number % 2 else reversed(found):
+                began = perf_counter()
+                do(name)
+                seconds[name] += perf_counter() - began
+        for name, taken in seconds.items():
+            found[name].append(taken)
+    return found["mine"][1:], found["its"][1:]

@@ -21,6 +21,7 @@ from oncue_bench import (
     reclaiming,
     schedules,
 )
+from oncue_bench.celery import work as celery
 from oncue_bench.dynamodb import work as dynamodb
 from oncue_bench.processes import measure
 from oncue_bench.report import Report, Row
@@ -46,6 +47,7 @@ ON: dict[str, dict[str, Callable[[Ground], Iterator[Row]]]] = {
     "dynamodb": {"W11": dynamodb.rows},
     "lambda": {"W12": cold_imports.rows},
     "sqs": {"W13": sqs.rows},
+    "celery": {"W14": celery.rows},
 }
 """What is measured on each store. That of DynamoDB may be given as a URL; for the functions of
 Lambda, nothing is stored."""

@@ -84,6 +84,10 @@ class Sizes:
     """W13: messages that SQS delays itself, in each round."""
     sqs_captured: int = 50_000
     """W13: messages that wait longer than SQS can delay them."""
+    celery_sent: int = 500
+    """W14: tasks below the threshold, in each round."""
+    celery_captured: int = 10_000
+    """W14: tasks that wait."""
 
 
 DEFAULT = Sizes()
@@ -94,6 +98,7 @@ FULL = replace(
     sqs_tasks=100_000,
     sqs_due=50_000,
     sqs_captured=1_000_000,
+    celery_captured=1_000_000,
 )
 """Larger where the default is small because emulators are slow."""
 QUICK = Sizes(

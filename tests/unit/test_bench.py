@@ -62,6 +62,8 @@ TINY = Sizes(
     sqs_seconds=0.5,
     sqs_sent=10,
     sqs_captured=50,
+    celery_sent=10,
+    celery_captured=50,
 )
 ROWS = {
     "W1": 5,
@@ -77,6 +79,7 @@ ROWS = {
     "W11": 17,
     "W12": 2 * len(cold_imports.existing()),
     "W13": 11,
+    "W14": 3,
 }
 
 

@@ -4,7 +4,6 @@ needs."""
 
 from __future__ import annotations
 
-from functools import partial
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
@@ -16,6 +15,7 @@ from oncue.sinks.sqs_address import SqsAddress
 from oncue.sinks.sqs_message import CALL_ENTRIES
 from oncue_bench import machine
 from oncue_bench.machine import rss_kib
+from oncue_bench.rounds import in_turns
 from oncue_bench.sqs.sending import InstantClient
 
 BODY = "x" * 200
@@ -38,22 +38,15 @@ class WaitingClient(InstantClient):
 
 
 def native(sink: str, count: int, rounds: int) -> Figures:
-    """Messages that SQS delays itself, one after the other, with and without `patient`. The two
-    take turns in one process, with one client."""
+    """Messages that SQS delays itself, with and without `patient`. The two take turns, message by
+    message, with one client."""
     address = SqsAddress.read(sink)
     client = address.connect()
     url = address.find_url(client)
     with Scheduler("memory:") as cue:
         ways = {"mine": patient(client, cue, poll_seconds=0), "its": client}
-        found: dict[str, list[float]] = {name: [] for name in ways}
-        for turn in range(rounds + 1):
-            for name in ways if turn % 2 else reversed(ways):
-                send = partial(ways[name].send_message, QueueUrl=url, MessageBody=BODY)
-                began = perf_counter()
-                for _ in range(count):
-                    send(DelaySeconds=5)
-                found[name].append(perf_counter() - began)
-    mine, its = (found[name][1:] for name in ("mine", "its"))  # the first connects
+        message = {"QueueUrl": url, "MessageBody": BODY, "DelaySeconds": 5}
+        mine, its = in_turns(lambda name: ways[name].send_message(**message), count, rounds)
     return {"count": count, "seconds": mine, "raw_seconds": its}
 
 

@@ -52,8 +52,8 @@ of requests, the memory, and that nothing is lost or doubled.
   seconds instead of every minute. It is the clock of a receiver that looks all the time, less the
   due time. `DelaySeconds` are whole seconds, rounded up, so half a second is the middle of what is
   possible. *Of the rounds* is the least and the most.
-- *By `patient`*: `send_message` with a delay of 5 seconds, one after the other, through the client
-  of docs/sqs-delays.md and through the same client without it; the two take turns. Then messages
+- *By `patient`*: `send_message` with a delay of 5 seconds, through the client of docs/sqs-delays.md
+  and through the same client without it; the two take turns, message by message. Then messages
   that wait for a day, and what the process grows by while they do; a day later one poll hands over
   all of them.
 

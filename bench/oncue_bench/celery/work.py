@@ -1,0 +1,69 @@
+"""W14: Celery with tasks that wait, and its section in docs/benchmarks.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+from oncue_bench.dynamodb.section import doubt, machine_of, replaced
+from oncue_bench.processes import measure
+from oncue_bench.rendering import markdown_table
+from oncue_bench.report import HEADER, Report, Row, cells
+from oncue_bench.rounds import Ground
+
+STORE = "celery"
+WORK = "W14"
+GOAL = 1.05
+WAITING_MIB = 20
+TITLE = "## W14: Celery"
+
+
+def rows(ground: Ground) -> Iterator[Row]:
+    from tests.servers.brokers import redis_url  # only in a clone
+
+    sizes, broker = ground.sizes, redis_url()
+    ground.progress(f"{WORK} {sizes.celery_sent:,} tasks below the threshold")
+    found = measure(
+        "celery.tasks.native", broker=broker, count=sizes.celery_sent, rounds=2 * sizes.rounds
+    ).figures
+    mine, its = found["seconds"], found["raw_seconds"]
+    ratios = [own / raw for own, raw in zip(mine, its, strict=True)]
+    ratio, each = median(ratios), 1e6 / sizes.celery_sent
+    yield Row(
+        *(WORK, "send_task after `install`, nothing captured", "µs", each * median(mine)),
+        *(each * median(its), "Celery", ratio, (min(ratios), max(ratios))),
+        goal=f"≤ {GOAL:g} × Celery",
+        reached=ratio <= GOAL,
+    )
+    count = sizes.celery_captured
+    ground.progress(f"{WORK} {count:,} tasks captured")
+    found = measure("celery.tasks.captured", broker=broker, count=count).figures
+    yield Row(
+        *(WORK, f"{count:,} tasks captured in SQLite, one by one", "tasks/s"),
+        count / found["seconds"],
+        peak_mib=found["grown_kib"] / 1024,
+        peak_goal_mib=WAITING_MIB,
+    )
+    yield Row(WORK, "the same, handed over to Redis", "tasks/s", count / found["handing"])
+
+
+def write(report: Report, page: Path) -> None:
+    """Put the section into the page, in place of the former one."""
+    section = "\n\n".join(
+        (
+            TITLE,
+            _EXPLAINED.format(machine=machine_of(report)) + doubt(report),
+            markdown_table(HEADER[1:], [cells(row)[1:] for row in report.rows]),
+        )
+    )
+    page.write_text(replaced(page.read_text("utf-8"), section + "\n", TITLE), "utf-8")
+
+
+_EXPLAINED = """`make bench STORE=celery`, in a run of its own, with Redis as the broker on the same
+machine. {machine}.
+
+- *Nothing captured*: tasks with a countdown of 5 seconds, through an application with `install` and
+  one without; the two take turns, task by task.
+- *Captured*: tasks with a countdown of a day, each durable in an SQLite file when the call returns,
+  and what the process grows by while they wait. A day later one poll hands all of them over."""

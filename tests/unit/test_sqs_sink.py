@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -155,6 +156,26 @@ def test_as_many_calls_are_under_way_as_there_are_connections() -> None:
 
     sqs = Sqs(meet)
     assert sink(sqs).deliver("mail", jobs(10 * CALLS_AT_ONCE)) == {}
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_each_call_is_made_once_when_no_more_threads_are_to_be_had(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """As when the program ends, in the middle of a batch."""
+    submit = ThreadPoolExecutor.submit
+    begun: list[Any] = []
+
+    def end(*arguments: Any) -> Any:
+        if len(begun) == threads:
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+        begun.append(arguments)
+        return submit(*arguments)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", end)
+    sqs = Sqs()
+    assert sink(sqs).deliver("mail", jobs(45)) == {}
+    assert sorted(name for call in sqs.sent for name in call) == sorted(job.id for job in jobs(45))
 
 
 def test_single_messages_that_were_not_taken_are_sent_again() -> None:

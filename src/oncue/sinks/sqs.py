@@ -7,8 +7,9 @@ with messages of the same group are made one after the other.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -77,7 +78,7 @@ class SqsSink:
         if len(lanes) == 1:
             sending.send_lane(lanes[0])
         else:
-            list(self._pool().map(sending.send_lane, lanes))
+            self._send_at_once(sending, lanes)
         return sending.answer()
 
     def check(self) -> None:
@@ -99,6 +100,28 @@ class SqsSink:
             threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown()
+
+    def _send_at_once(self, sending: _Sending, lanes: Sequence[Sequence[Call]]) -> None:
+        """Each lane is sent once. Where threads do not take it, as when the program ends, this one
+        does."""
+        left = deque(lanes)
+
+        def send() -> None:
+            while left:
+                try:
+                    lane = left.popleft()
+                except IndexError:  # another thread was faster
+                    return
+                sending.send_lane(lane)
+
+        flights: list[Future[None]] = []
+        try:
+            for _ in lanes[: self._calls_at_once]:
+                flights.append(self._pool().submit(send))
+        except RuntimeError:
+            send()
+        for flight in flights:
+            flight.result()
 
     def _pool(self) -> ThreadPoolExecutor:
         """All batches of the queue share it."""

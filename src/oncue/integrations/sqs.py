@@ -21,8 +21,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from botocore.exceptions import ClientError, ParamValidationError
-from botocore.validate import ParamValidator
+
+try:
+    from botocore.exceptions import ClientError, ParamValidationError
+    from botocore.validate import ParamValidator
+except ModuleNotFoundError as missing:
+    text = "oncue.integrations.sqs needs boto3: pip install 'oncue[aws]'"
+    raise ModuleNotFoundError(text, name=missing.name) from None
 
 from oncue.boto import code_of
 from oncue.core.errors import Conflict, InvalidInput, NotFound, OncueError, TooLarge
@@ -81,6 +86,7 @@ class PatientSqs:
         queues: Iterable[str] | Mapping[str, str] | None,
         poll_seconds: float | None,
     ) -> None:
+        _check_arguments(client, scheduler)
         self._client = client
         self._scheduler = scheduler
         self._names = None if queues is None else sqs_queues.opted_in(queues)
@@ -191,10 +197,15 @@ class PatientSqs:
     def _captured_by(self, url: object, messages: Sequence[Any]) -> str | None:
         """The oncue queue of a call with messages that have to wait; None: SQS takes it as it is,
         or says what is wrong with it."""
-        if not isinstance(url, str) or not any(map(_is_late, messages)):
+        if not isinstance(url, str):
             return None
         name, names = sqs_queues.name_of(url), self._names
-        return name if names is None else names.get(url.rstrip("/")) or names.get(name)
+        own = name if names is None else names.get(url.rstrip("/")) or names.get(name)
+        if own is None:
+            return None
+        for one in messages:
+            _check_key(one)
+        return own if any(map(_is_late, messages)) else None
 
     def _capture(self, messages: Sequence[Message], known: _KnownQueue) -> _Captured:
         """Store messages as jobs."""
@@ -345,6 +356,25 @@ def _is_late(message: Any) -> bool:
         return False
     delay = message.get("DelaySeconds")
     return "DeliverAt" in message or (isinstance(delay, int) and delay > LONGEST_DELAY_SECONDS)
+
+
+def _check_arguments(client: Any, scheduler: Any) -> None:
+    model = getattr(getattr(client, "meta", None), "service_model", None)
+    if getattr(model, "service_name", None) != "sqs":
+        raise InvalidInput("must be a client of boto3 for SQS: boto3.client('sqs').", "/client")
+    if not hasattr(scheduler, "store_jobs"):
+        text = "must be a Scheduler or a Client of oncue: Scheduler('sqlite:///oncue.db')."
+        raise InvalidInput(text, "/scheduler")
+
+
+def _check_key(message: Any) -> None:
+    """SQS knows no keys, so a message that goes to it at once can have none."""
+    if isinstance(message, Mapping) and "Key" in message and not _is_late(message):
+        report = (
+            "Key is only for messages that wait in oncue: give DeliverAt, or a DelaySeconds of "
+            f"more than {LONGEST_DELAY_SECONDS}."
+        )
+        raise ParamValidationError(report=report)
 
 
 def _plain(message: Any) -> Any:

@@ -284,6 +284,13 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], shop: S
         shop.install(**options)
 
 
+def test_arguments_of_another_kind_are_named(shop: Shop) -> None:
+    with pytest.raises(InvalidInput, match="/app: must be an application of Celery"):
+        install(shop.cue, shop.app)
+    with pytest.raises(InvalidInput, match="/scheduler: must be a Scheduler"):
+        install(shop.app, "sqlite:///oncue.db")  # type: ignore[arg-type]
+
+
 def test_a_worker_that_is_not_to_poll_does_not(shop: Shop) -> None:
     patient = shop.install(poll_seconds=0)
     others = pollers()

@@ -148,6 +148,15 @@ def test_a_queue_of_the_same_name_in_another_account_needs_another_oncue_queue(
         place.send(DelaySeconds=DAY)
 
 
+def test_a_queue_with_jobs_of_others_is_not_taken_over(place: Place) -> None:
+    other = place.cue.schedule({"to": "ada"}, queue=place.name, delay=DAY)
+    with pytest.raises(InvalidInput, match="jobs that are no SQS messages.*another queue"):
+        place.send(DelaySeconds=DAY)
+    assert place.cue.queue(place.name).sink is None
+    place.cue.cancel(other.id)
+    place.send(DelaySeconds=DAY)
+
+
 def test_messages_for_another_region_are_left_to_those_who_have_a_client_there(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -32,6 +32,7 @@ except ModuleNotFoundError as missing:
 from oncue.boto import code_of
 from oncue.core.errors import Conflict, InvalidInput, NotFound, OncueError, TooLarge
 from oncue.core.job import NewJob
+from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime
 from oncue.engine.node import Node
 from oncue.engine.poller import Poller
@@ -308,8 +309,22 @@ class PatientSqs:
                 f"{sink.removeprefix(PREFIX)} cannot be kept in it. {sqs_queues.another(name)}",
                 "/queues",
             )
+        if self._has_other_jobs(name, sink):
+            raise InvalidInput(
+                f"queue {name} of oncue has jobs that are no SQS messages, so captured messages "
+                f"cannot be kept in it. {sqs_queues.another(name)}",
+                "/queues",
+            )
         settings = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
         self._scheduler.set_queue(name, **{**settings, "sink": sink})
+
+    def _has_other_jobs(self, name: str, sink: str) -> bool:
+        """Whether jobs wait in a queue that has no sink. The sink is looked at again after them:
+        another process may have given it just now, and captured messages since."""
+        for _ in self._scheduler.jobs(queue=name, state=State.SCHEDULED):
+            now = self._scheduler.queue(name).sink
+            return not sqs_queues.is_same(now, sink, self._client.meta.region_name)
+        return False
 
     # What the poller asks.
 

@@ -47,7 +47,8 @@ def _decode(payload: bytes) -> SqsMessage:
     try:
         return _decoder.decode(payload)
     except msgspec.MsgspecError as problem:
-        raise UnfitPayload(f"it is not a captured SQS message: {problem}") from None
+        text = f"it is not a captured SQS message: {problem}. Other jobs need another queue"
+        raise UnfitPayload(text) from None
 
 
 def entry(job: Delivery, position: int, now: Moment, *, fifo: bool) -> Entry:

@@ -157,6 +157,17 @@ def test_a_queue_with_jobs_of_others_is_not_taken_over(place: Place) -> None:
     place.send(DelaySeconds=DAY)
 
 
+def test_a_sink_that_was_left_out_of_new_settings_is_given_again(place: Place) -> None:
+    place.send(
+        DelaySeconds=DAY, MessageAttributes={"a": {"DataType": "Binary", "BinaryValue": b"x"}}
+    )
+    place.cue.set_queue(place.name, rate_per_second=5)
+    again = patient(place.real, place.cue, poll_seconds=0)
+    again.send_message(QueueUrl=place.url, MessageBody="b", DelaySeconds=DAY)
+    queue = place.cue.queue(place.name)
+    assert (queue.sink, queue.rate_per_second) == (f"message:{place.url}", 5)
+
+
 def test_messages_for_another_region_are_left_to_those_who_have_a_client_there(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:

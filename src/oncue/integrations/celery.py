@@ -213,11 +213,15 @@ class PatientCelery:
             policies.forget()
 
     def _with_sink(self, found: Queue) -> Queue:
-        other = "Give install() another queue."
         if found.sink not in (None, CELERY):
+            other = "Give install() another queue."
             raise Conflict(f"queue {found.name} is handed over to {found.sink}. {other}")
         if found.sink is None and self._scheduler.store.next_due([found.name]) is not None:
-            raise Conflict(f"queue {found.name} has jobs that are not of Celery. {other}")
+            raise Conflict(
+                f"queue {found.name} has jobs, and no sink. If they are tasks of Celery, its "
+                f"settings were changed without the sink: 'oncue queues set {found.name} --sink "
+                f"celery:', with its other settings. If not, give install() another queue."
+            )
         return replace(found, sink=CELERY)
 
     # What is revoked.

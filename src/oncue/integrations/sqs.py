@@ -47,7 +47,7 @@ from oncue.scheduler import Scheduler
 from oncue.sinks.elsewhere import ElsewhereSink
 from oncue.sinks.sqs import SqsSink
 from oncue.sinks.sqs_address import SqsAddress
-from oncue.sinks.sqs_captured import FORM, PREFIX, SqsMessage
+from oncue.sinks.sqs_captured import FORM, PREFIX, SqsMessage, is_captured
 from oncue.sinks.sqs_message import LONGEST_DELAY_SECONDS
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class PatientSqs:
                 f"{sink.removeprefix(PREFIX)} cannot be kept in it. {sqs_queues.another(name)}",
                 "/queues",
             )
-        if self._has_other_jobs(name, sink):
+        if self._has_other_jobs(name):
             raise InvalidInput(
                 f"queue {name} of oncue has jobs that are no SQS messages, so captured messages "
                 f"cannot be kept in it. {sqs_queues.another(name)}",
@@ -318,12 +318,12 @@ class PatientSqs:
         settings = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
         self._scheduler.set_queue(name, **{**settings, "sink": sink})
 
-    def _has_other_jobs(self, name: str, sink: str) -> bool:
-        """Whether jobs wait in a queue that has no sink. The sink is looked at again after them:
-        another process may have given it just now, and captured messages since."""
-        for _ in self._scheduler.jobs(queue=name, state=State.SCHEDULED):
-            now = self._scheduler.queue(name).sink
-            return not sqs_queues.is_same(now, sink, self._client.meta.region_name)
+    def _has_other_jobs(self, name: str) -> bool:
+        """Whether jobs wait in a queue that has no sink, and the first is no captured message. If
+        it is one, the settings of the queue were changed without the sink, or another process has
+        given it just now."""
+        for job in self._scheduler.jobs(queue=name, state=State.SCHEDULED):
+            return not is_captured(job.payload)
         return False
 
     # What the poller asks.

@@ -51,6 +51,15 @@ def _decode(payload: bytes) -> SqsMessage:
         raise UnfitPayload(text) from None
 
 
+def is_captured(payload: Any) -> bool:
+    """Whether a payload has the form of a captured message."""
+    try:
+        msgspec.convert(payload, SqsMessage)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 def entry(job: Delivery, position: int, now: Moment, *, fifo: bool) -> Entry:
     made: Entry = {"Id": str(position), **_decode(job.payload).as_fields()}
     if not fifo:  # 0 as well: else the queue's own delay would be added

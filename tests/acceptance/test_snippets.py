@@ -52,9 +52,10 @@ def test_a_snippet_about_delays_of_sqs_prints_what_it_says(
 
 
 def use_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have programs ask an emulator of SQS, which has a queue `mail`."""
+    """Have programs ask an emulator of SQS, which has the queues `mail` and `letters`."""
     endpoint = ministack_endpoint()
-    client("sqs", endpoint).create_queue(QueueName="mail")
+    for name in ("mail", "letters"):
+        client("sqs", endpoint).create_queue(QueueName=name)
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint}.items():
         monkeypatch.setenv(name, value)
 

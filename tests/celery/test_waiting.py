@@ -256,7 +256,7 @@ def test_settings_of_the_queue_that_somebody_made_stay(shop: Shop) -> None:
 def test_a_queue_that_has_other_jobs_is_not_taken(shop: Shop) -> None:
     shop.cue.schedule({"mail": 1}, queue="celery", delay=60)
     shop.install()
-    with pytest.raises(Conflict, match="has jobs that are not of Celery"):
+    with pytest.raises(Conflict, match="has jobs, and no sink.*If not, give install"):
         shop.add.apply_async([1], countdown=DAY)
 
 
@@ -282,6 +282,13 @@ def test_installing_reads_no_configuration_and_happens_once(shop: Shop) -> None:
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], shop: Shop) -> None:
     with pytest.raises(InvalidInput):
         shop.install(**options)
+
+
+def test_arguments_of_another_kind_are_named(shop: Shop) -> None:
+    with pytest.raises(InvalidInput, match="/app: must be an application of Celery"):
+        install(shop.cue, shop.app)
+    with pytest.raises(InvalidInput, match="/scheduler: must be a Scheduler"):
+        install(shop.app, "sqlite:///oncue.db")  # type: ignore[arg-type]
 
 
 def test_a_worker_that_is_not_to_poll_does_not(shop: Shop) -> None:

@@ -114,7 +114,7 @@ def test_occurrences_that_are_too_many_are_cut(tmp_path: Path) -> None:
 
 def test_it_says_whether_anybody_hands_over(tmp_path: Path) -> None:
     add(tmp_path, 10, full_hour(1))
-    nobody = "No process hands over jobs now; this holds once 'oncue serve' or work() runs."
+    nobody = "Neither 'oncue serve' nor work() runs now; this holds once somebody hands over jobs."
     assert nobody in run("forecast", "--rate=100", cwd=tmp_path).out
     with scheduler(tmp_path) as cue:
         cue.run_loops()

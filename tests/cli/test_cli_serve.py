@@ -81,6 +81,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 def test_due_jobs_are_delivered_until_it_is_told_to_stop(tmp_path: Path) -> None:
     with scheduler(tmp_path) as cue:
         cue.set_queue("mail", sink="log:")
+        cue.set_queue("celery", sink="celery:")
         first = cue.schedule(1, queue="mail").id
         with started("serve", "--port", "0", cwd=tmp_path) as process:
             await_state(cue, first, State.SUCCEEDED)
@@ -92,8 +93,8 @@ def test_due_jobs_are_delivered_until_it_is_told_to_stop(tmp_path: Path) -> None
     begin, *rest = err.splitlines()
     assert begin.startswith(f"oncue serve: pid {process.pid}, store sqlite {tmp_path}/oncue.db")
     durability = f"schema {len(migrations())}, journal_mode wal, synchronous FULL"
-    assert f"{durability}; delivering mail → log:." in begin
-    assert any("1 queue ·" in line and "INFO" in line for line in rest)
+    assert f"{durability}; delivering mail → log:; celery is left to the workers of " in begin
+    assert any("2 queues ·" in line and "INFO" in line for line in rest)
     assert rest[-2:] == [
         "Stopping: finishing what is under way. Ctrl-C again stops at once.",
         "Stopped.",

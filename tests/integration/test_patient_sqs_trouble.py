@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from oncue.core.errors import InvalidInput, StoreUnavailable
 from oncue.core.lifecycle import State
@@ -148,6 +148,26 @@ def test_a_queue_of_the_same_name_in_another_account_needs_another_oncue_queue(
         place.send(DelaySeconds=DAY)
 
 
+def test_a_queue_with_jobs_of_others_is_not_taken_over(place: Place) -> None:
+    other = place.cue.schedule({"to": "ada"}, queue=place.name, delay=DAY)
+    with pytest.raises(InvalidInput, match="jobs that are no SQS messages.*another queue"):
+        place.send(DelaySeconds=DAY)
+    assert place.cue.queue(place.name).sink is None
+    place.cue.cancel(other.id)
+    place.send(DelaySeconds=DAY)
+
+
+def test_a_sink_that_was_left_out_of_new_settings_is_given_again(place: Place) -> None:
+    place.send(
+        DelaySeconds=DAY, MessageAttributes={"a": {"DataType": "Binary", "BinaryValue": b"x"}}
+    )
+    place.cue.set_queue(place.name, rate_per_second=5)
+    again = patient(place.real, place.cue, poll_seconds=0)
+    again.send_message(QueueUrl=place.url, MessageBody="b", DelaySeconds=DAY)
+    queue = place.cue.queue(place.name)
+    assert (queue.sink, queue.rate_per_second) == (f"message:{place.url}", 5)
+
+
 def test_messages_for_another_region_are_left_to_those_who_have_a_client_there(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -222,3 +242,22 @@ def test_a_forked_child_has_connections_of_its_own() -> None:
     environment = {**os.environ, "MINISTACK": ministack_endpoint()}
     done = subprocess.run([sys.executable, "-c", FORKING], env=environment, timeout=60)
     assert done.returncode == 0
+
+
+def test_a_key_is_for_messages_that_wait(place: Place) -> None:
+    with pytest.raises(ParamValidationError, match="give DeliverAt, or a DelaySeconds of more"):
+        place.send(DelaySeconds=900, Key="welcome-42")
+    with pytest.raises(ParamValidationError, match="Key is only for messages that wait"):
+        entries = [entry("a", Key="welcome-42"), entry("b", DelaySeconds=DAY)]
+        place.sqs.send_message_batch(QueueUrl=place.url, Entries=entries)
+    assert not list(place.cue.jobs())
+    assert not place.received()
+
+
+def test_arguments_of_another_kind_are_named(place: Place) -> None:
+    with pytest.raises(InvalidInput, match="/client: must be a client of boto3 for SQS"):
+        patient(place.cue, place.cue)
+    with pytest.raises(InvalidInput, match="/scheduler: must be a Scheduler"):
+        patient(place.real, "sqlite:///oncue.db")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="/poll_seconds: must be a number of seconds"):
+        patient(place.real, place.cue, poll_seconds="3")  # type: ignore[arg-type]

@@ -96,6 +96,13 @@ def test_a_job_nobody_delivers_says_so(cue: Scheduler, clock: FakeClock) -> None
     check(cue.explain(job.id), "no_dispatcher", "no dispatcher seems to run", "log:")
 
 
+def test_a_task_nobody_publishes_says_who_would(cue: Scheduler, clock: FakeClock) -> None:
+    job = cue.schedule(queue="celery")
+    cue.set_queue("celery", sink="celery:")
+    clock.advance(UNTAKEN_SECONDS)
+    check(cue.explain(job.id), "no_dispatcher", "no worker of Celery", "the broker is down")
+
+
 def test_a_job_refused_for_now_says_why_how_often_and_until_when(
     cue: Scheduler, clock: FakeClock
 ) -> None:

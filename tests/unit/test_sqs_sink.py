@@ -342,6 +342,18 @@ class Looked(Sqs):
         return {}
 
 
+def test_a_region_that_is_not_known_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    url = "http://localhost:4566/000000000000/jobs"
+    unplaced = SqsSink(SqsAddress("jobs", url=url), FakeClock(NOW))
+    with pytest.raises(SinkDown, match="no region is known for SQS queue jobs"):
+        unplaced.deliver("mail", jobs(1))
+    with pytest.raises(SinkDown, match="set AWS_DEFAULT_REGION"):
+        unplaced.check()
+
+
 @pytest.mark.parametrize("url", [None, "https://sqs/1/jobs"])
 def test_a_queue_can_be_asked_whether_it_is_there(url: str | None) -> None:
     def asked(problem: Exception | None) -> SqsSink:

@@ -216,4 +216,5 @@ def _of_others(table: str, trouble: StoreError) -> StoreError:
     if code == "AccessDeniedException":
         told = str(explain(table, problem)).partition(" docs/")[0]
         return StoreUnusable(f"{told} docs/settings.md has the policy that the command needs.")
-    return trouble
+    told = str(trouble).replace("in the URL of the store", "(--region, --endpoint)")
+    return type(trouble)(told)

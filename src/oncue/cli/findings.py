@@ -120,7 +120,7 @@ def nodes(cue: Cue) -> Iterator[DoctorFinding]:
     for node in found:
         yield ok(output.clean(f"{node.id} runs: {runs(node)}."))
     if not found:
-        yield ok("no process runs on this store now.")
+        yield ok("no engine (`oncue serve`, `oncue worker`, work()) runs on this store now.")
 
 
 def schedules(cue: Cue) -> Iterator[DoctorFinding]:

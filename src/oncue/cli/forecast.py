@@ -180,7 +180,7 @@ def sentences(ahead: Ahead, steps: list[Step], rate: float) -> list[str]:
         texts.append(f"Those from {_clock(ahead.cut_at, ahead.now)} on were too many to count.")
     if ahead.dues and not ahead.running:
         texts.append(
-            "No process hands over jobs now; this holds once 'oncue serve' or work() runs."
+            "Neither 'oncue serve' nor work() runs now; this holds once somebody hands over jobs."
         )
     for queue, count in ahead.paused.items():
         texts.append(f"Queue {queue} is paused: {counted(count, 'job')} left out.")

@@ -17,7 +17,8 @@ from oncue.wire.converting import written
 def nodes(app: App) -> None:
     """List the processes on a store, oldest first: what each runs, since when, and its last sign of
     life. A process that was killed is listed for up to 30 seconds. Workers that work for a server
-    (`oncue worker --url`) are not listed: only their server knows them.
+    (`oncue worker --url`) are not listed: only their server knows them. Nor are programs that send
+    captured messages: workers of Celery, and what has a `patient` client of SQS.
 
     $ oncue nodes
     $ oncue nodes --json | jq -r '.items[] | select(.engine) | .host'
@@ -34,7 +35,7 @@ def nodes(app: App) -> None:
         ]
         for one in found
     ]
-    nothing = "No process runs on this store; `oncue serve` starts one."
+    nothing = "No engine runs on this store; `oncue serve` starts one."
     head = ["node", "version", "started", "seen", "runs"]
     if not output.has_room(head, lines):  # the names of hosts may be long
         head, *lines = [[line[0], *line[3:]] for line in [head, *lines]]

@@ -16,6 +16,7 @@ from oncue.cli.queues import lateness
 from oncue.cli.stopping import Stopping
 from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.lifecycle import LIVE, State
+from oncue.sinks.elsewhere import CELERY
 
 if TYPE_CHECKING:
     from oncue.api.server import HttpServer
@@ -106,10 +107,14 @@ def place(cue: Scheduler) -> str:
 
 
 def _routes(cue: Scheduler) -> str:
-    routes = [f"{queue.name} → {queue.sink}" for queue in cue.queues() if queue.sink is not None]
-    if not routes:
+    sinks = {queue.name: queue.sink for queue in cue.queues() if queue.sink is not None}
+    if not sinks:
         return "no queue has a sink yet: workers claim the jobs"
-    return f"delivering {', '.join(routes)}"
+    routes = [f"{name} → {sink}" for name, sink in sinks.items() if sink != CELERY]
+    left = [
+        f"{name} is left to the workers of Celery" for name, sink in sinks.items() if sink == CELERY
+    ]
+    return "; ".join(([f"delivering {', '.join(routes)}"] if routes else []) + left)
 
 
 def _show(line: StatusLine, text: str) -> None:

@@ -175,7 +175,9 @@ class _Case:
             reason, doing, why = "no_worker", "worked on", "the queue seems to have no worker"
         else:
             reason, doing = "no_dispatcher", "delivered"
-            why = f"no dispatcher seems to run, or the sink {sink} is down"
+            who = "worker of Celery with oncue installed" if sink == "celery:" else "dispatcher"
+            down = "the broker" if sink == "celery:" else f"the sink {sink}"
+            why = f"no {who} seems to run, or {down} is down"
         sentence = f"{since} and no job of queue {name} is being {doing}: {why}."
         return Explanation(reason, sentence, facts)
 

@@ -11,6 +11,7 @@ it, its message becomes a job, and the poller of a worker publishes the same mes
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,10 +19,14 @@ from datetime import datetime, timedelta
 from numbers import Real
 from typing import Any
 
-from celery import Celery, bootsteps
-from celery.utils.imports import instantiate
-from celery.utils.time import maybe_iso8601, maybe_make_aware
-from kombu import Queue as BrokerQueue
+try:
+    from celery import Celery, bootsteps
+    from celery.utils.imports import instantiate
+    from celery.utils.time import maybe_iso8601, maybe_make_aware
+    from kombu import Queue as BrokerQueue
+except ModuleNotFoundError as missing:
+    text = "oncue.integrations.celery needs Celery: pip install 'oncue[celery]'"
+    raise ModuleNotFoundError(text, name=missing.name) from None
 
 from oncue.core.checks import at_least
 from oncue.core.errors import Conflict, IllegalState, InvalidInput, KeyTaken, NotFound
@@ -44,6 +49,8 @@ from oncue.usecases.queues import change_queue
 
 THRESHOLD_SECONDS = 900.0
 
+logger = logging.getLogger("oncue.celery")
+
 
 def install(
     app: Celery,
@@ -59,6 +66,14 @@ def install(
     worker looks for what is due; 0: this one does not. By default as the variable
     ONCUE_POLL_SECONDS says, or 30. `queue`: the oncue queue in which they wait.
     """
+    if not isinstance(app, Celery):
+        raise InvalidInput("must be an application of Celery.", "/app")
+    if not isinstance(scheduler, Scheduler):
+        raise InvalidInput(
+            "must be a Scheduler on a store that the workers reach, too: "
+            "Scheduler('sqlite:///oncue.db').",
+            "/scheduler",
+        )
     at_least(threshold, 0.0, "/threshold")
     check_queue_name(queue)
     return PatientCelery(app, scheduler, threshold, poll_interval(poll_seconds), queue)
@@ -72,7 +87,10 @@ class PatientCelery:
         self, app: Any, scheduler: Scheduler, threshold: float, poll_seconds: float, queue: str
     ) -> None:
         if isinstance(getattr(app.send_task, "__self__", None), PatientCelery):
-            raise InvalidInput("oncue is installed in this application already.")
+            raise InvalidInput(
+                "oncue is installed in this application already. Call install() once, in the "
+                "module that makes the application."
+            )
         self._app, self._scheduler, self._queue = app, scheduler, queue
         self._threshold, self._poll_seconds = threshold, poll_seconds
         now_and_after_fork(self, PatientCelery._renew)
@@ -96,6 +114,11 @@ class PatientCelery:
         """Hand over what is due, in a thread of this process, from now on."""
         if self._poll_seconds:
             self.poller.start()
+
+    def log_start(self) -> None:
+        if self._poll_seconds:
+            text = "oncue publishes the tasks of its queue %s that are due; it looks every %g s"
+            logger.info(text, self._queue, self._poll_seconds, extra={"queue": self._queue})
 
     def stop(self) -> None:
         """Finish what is being handed over, and no more."""
@@ -190,11 +213,15 @@ class PatientCelery:
             policies.forget()
 
     def _with_sink(self, found: Queue) -> Queue:
-        other = "Give install() another queue."
         if found.sink not in (None, CELERY):
+            other = "Give install() another queue."
             raise Conflict(f"queue {found.name} is handed over to {found.sink}. {other}")
         if found.sink is None and self._scheduler.store.next_due([found.name]) is not None:
-            raise Conflict(f"queue {found.name} has jobs that are not of Celery. {other}")
+            raise Conflict(
+                f"queue {found.name} has jobs, and no sink. If they are tasks of Celery, its "
+                f"settings were changed without the sink: 'oncue queues set {found.name} --sink "
+                f"celery:', with its other settings. If not, give install() another queue."
+            )
         return replace(found, sink=CELERY)
 
     # What is revoked.
@@ -246,6 +273,7 @@ def _step(patient: PatientCelery) -> type:
 
         def start(self, worker: Any) -> None:
             patient.start()
+            patient.log_start()
 
         def stop(self, worker: Any) -> None:
             patient.stop()

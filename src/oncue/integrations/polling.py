@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from oncue.core.checks import is_number
 from oncue.core.errors import InvalidInput
 
 POLL_SECONDS = 30.0
@@ -22,6 +23,7 @@ def poll_interval(seconds: float | None) -> float:
             seconds = float(text)
         except ValueError:
             raise InvalidInput(f"{text!r} is not a number of seconds.", place) from None
-    if not 0 <= seconds <= LONGEST_POLL_SECONDS:
-        raise InvalidInput(f"must be between 0 and {LONGEST_POLL_SECONDS:g}.", place)
+    if not is_number(seconds) or not 0 <= seconds <= LONGEST_POLL_SECONDS:
+        text = f"must be a number of seconds between 0 and {LONGEST_POLL_SECONDS:g}."
+        raise InvalidInput(text, place)
     return seconds

@@ -21,12 +21,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from botocore.exceptions import ClientError, ParamValidationError
-from botocore.validate import ParamValidator
+
+try:
+    from botocore.exceptions import ClientError, ParamValidationError
+    from botocore.validate import ParamValidator
+except ModuleNotFoundError as missing:
+    text = "oncue.integrations.sqs needs boto3: pip install 'oncue[aws]'"
+    raise ModuleNotFoundError(text, name=missing.name) from None
 
 from oncue.boto import code_of
 from oncue.core.errors import Conflict, InvalidInput, NotFound, OncueError, TooLarge
 from oncue.core.job import NewJob
+from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime
 from oncue.engine.node import Node
 from oncue.engine.poller import Poller
@@ -41,7 +47,7 @@ from oncue.scheduler import Scheduler
 from oncue.sinks.elsewhere import ElsewhereSink
 from oncue.sinks.sqs import SqsSink
 from oncue.sinks.sqs_address import SqsAddress
-from oncue.sinks.sqs_captured import FORM, PREFIX, SqsMessage
+from oncue.sinks.sqs_captured import FORM, PREFIX, SqsMessage, is_captured
 from oncue.sinks.sqs_message import LONGEST_DELAY_SECONDS
 
 if TYPE_CHECKING:
@@ -81,6 +87,7 @@ class PatientSqs:
         queues: Iterable[str] | Mapping[str, str] | None,
         poll_seconds: float | None,
     ) -> None:
+        _check_arguments(client, scheduler)
         self._client = client
         self._scheduler = scheduler
         self._names = None if queues is None else sqs_queues.opted_in(queues)
@@ -191,10 +198,15 @@ class PatientSqs:
     def _captured_by(self, url: object, messages: Sequence[Any]) -> str | None:
         """The oncue queue of a call with messages that have to wait; None: SQS takes it as it is,
         or says what is wrong with it."""
-        if not isinstance(url, str) or not any(map(_is_late, messages)):
+        if not isinstance(url, str):
             return None
         name, names = sqs_queues.name_of(url), self._names
-        return name if names is None else names.get(url.rstrip("/")) or names.get(name)
+        own = name if names is None else names.get(url.rstrip("/")) or names.get(name)
+        if own is None:
+            return None
+        for one in messages:
+            _check_key(one)
+        return own if any(map(_is_late, messages)) else None
 
     def _capture(self, messages: Sequence[Message], known: _KnownQueue) -> _Captured:
         """Store messages as jobs."""
@@ -297,8 +309,22 @@ class PatientSqs:
                 f"{sink.removeprefix(PREFIX)} cannot be kept in it. {sqs_queues.another(name)}",
                 "/queues",
             )
+        if self._has_other_jobs(name):
+            raise InvalidInput(
+                f"queue {name} of oncue has jobs that are no SQS messages, so captured messages "
+                f"cannot be kept in it. {sqs_queues.another(name)}",
+                "/queues",
+            )
         settings = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
         self._scheduler.set_queue(name, **{**settings, "sink": sink})
+
+    def _has_other_jobs(self, name: str) -> bool:
+        """Whether jobs wait in a queue that has no sink, and the first is no captured message. If
+        it is one, the settings of the queue were changed without the sink, or another process has
+        given it just now."""
+        for job in self._scheduler.jobs(queue=name, state=State.SCHEDULED):
+            return not is_captured(job.payload)
+        return False
 
     # What the poller asks.
 
@@ -345,6 +371,25 @@ def _is_late(message: Any) -> bool:
         return False
     delay = message.get("DelaySeconds")
     return "DeliverAt" in message or (isinstance(delay, int) and delay > LONGEST_DELAY_SECONDS)
+
+
+def _check_arguments(client: Any, scheduler: Any) -> None:
+    model = getattr(getattr(client, "meta", None), "service_model", None)
+    if getattr(model, "service_name", None) != "sqs":
+        raise InvalidInput("must be a client of boto3 for SQS: boto3.client('sqs').", "/client")
+    if not hasattr(scheduler, "store_jobs"):
+        text = "must be a Scheduler or a Client of oncue: Scheduler('sqlite:///oncue.db')."
+        raise InvalidInput(text, "/scheduler")
+
+
+def _check_key(message: Any) -> None:
+    """SQS knows no keys, so a message that goes to it at once can have none."""
+    if isinstance(message, Mapping) and "Key" in message and not _is_late(message):
+        report = (
+            "Key is only for messages that wait in oncue: give DeliverAt, or a DelaySeconds of "
+            f"more than {LONGEST_DELAY_SECONDS}."
+        )
+        raise ParamValidationError(report=report)
 
 
 def _plain(message: Any) -> Any:

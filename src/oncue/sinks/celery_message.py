@@ -34,7 +34,7 @@ def read(payload: bytes) -> CeleryMessage:
     try:
         return _decoder.decode(payload)
     except msgspec.MsgspecError as problem:
-        detail = f"it is not a captured message of Celery: {problem}"
+        detail = f"it is not a captured message of Celery: {problem}. Other jobs need another queue"
         raise InvalidInput(detail, "/payload") from None
 
 

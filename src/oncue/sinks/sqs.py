@@ -15,6 +15,7 @@ from typing import Any
 from zlib import crc32
 
 from oncue.boto import code_of
+from oncue.core.errors import InvalidInput
 from oncue.core.job import Delivery
 from oncue.forking import now_and_after_fork
 from oncue.ports.clock import Clock
@@ -133,7 +134,10 @@ class SqsSink:
     def _connected(self) -> Any:
         with self._lock:
             if self._client is None:
-                self._client = self._address.connect()
+                try:
+                    self._client = self._address.connect()
+                except InvalidInput as error:
+                    raise sqs_trouble.explain(self._address.queue, error) from None
             return self._client
 
     def _queue_url(self, client: Any) -> str:

@@ -47,7 +47,17 @@ def _decode(payload: bytes) -> SqsMessage:
     try:
         return _decoder.decode(payload)
     except msgspec.MsgspecError as problem:
-        raise UnfitPayload(f"it is not a captured SQS message: {problem}") from None
+        text = f"it is not a captured SQS message: {problem}. Other jobs need another queue"
+        raise UnfitPayload(text) from None
+
+
+def is_captured(payload: Any) -> bool:
+    """Whether a payload has the form of a captured message."""
+    try:
+        msgspec.convert(payload, SqsMessage)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def entry(job: Delivery, position: int, now: Moment, *, fifo: bool) -> Entry:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oncue.boto import NOT_ACCEPTED, answer_of, code_of, lacks_credentials, unreached
-from oncue.core.errors import SinkDown
+from oncue.core.errors import InvalidInput, SinkDown
 
 _OF_MESSAGES = (
     "BatchRequestTooLong",
@@ -46,6 +46,8 @@ def is_denied(problem: Exception) -> bool:
 def explain(queue: str, problem: Exception) -> SinkDown:
     """The trouble of the sink, with what to do about it."""
     code = code_of(problem)
+    if isinstance(problem, InvalidInput):  # no client can be made: no region, say
+        return SinkDown(problem.detail)
     if isinstance(problem, Unnamed):
         return SinkDown(
             f"SQS queue {queue}: the answer does not say what became of the messages, as SQS does. "

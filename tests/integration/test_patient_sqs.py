@@ -460,6 +460,7 @@ def test_a_process_that_dies_in_the_middle_of_a_batch_loses_nothing(
     for number in range(30):
         place.send(str(number), DeliverAt=datetime.now(UTC))
     environment = {**os.environ, "MINISTACK": ministack_endpoint()}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = subprocess.run([sys.executable, "-c", DYING, store], env=environment, timeout=60)
     assert done.returncode == 9
     before = {one["Body"] for one in place.received()}

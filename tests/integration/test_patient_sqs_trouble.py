@@ -240,6 +240,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or connections() != 
 def test_a_forked_child_has_connections_of_its_own() -> None:
     """If it had those of the poller of its parent, answers would come to the wrong process."""
     environment = {**os.environ, "MINISTACK": ministack_endpoint()}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = subprocess.run([sys.executable, "-c", FORKING], env=environment, timeout=60)
     assert done.returncode == 0
 

@@ -11,7 +11,7 @@ from kombu import Producer
 from oncue.core.errors import InvalidInput, SinkDown
 from oncue.core.job import Delivery
 from oncue.ports.sink import Refusal, SinkTraits
-from oncue.sinks.celery_message import CeleryMessage, read
+from oncue.sinks.celery_message import MESSAGES, CeleryMessage
 
 CONFIRM_SECONDS = 30.0  # a broker that does not say by then that it has a message is in trouble
 
@@ -36,7 +36,7 @@ class CelerySink:
                 producer = self._producer(connection)
                 for place, job in enumerate(batch):
                     try:
-                        self._publish(producer, read(job.payload))
+                        self._publish(producer, MESSAGES.read(job.payload))
                     except InvalidInput as problem:
                         refused[place] = Refusal(problem.detail, permanent=True)
                     except (ChannelError, MessageNacked) as error:  # of its exchange or queue alone

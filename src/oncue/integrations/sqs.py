@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -27,7 +27,6 @@ from botocore.validate import ParamValidator
 from oncue.boto import code_of
 from oncue.core.errors import Conflict, InvalidInput, NotFound, OncueError, TooLarge
 from oncue.core.job import NewJob
-from oncue.core.moment import from_datetime
 from oncue.engine.node import Node
 from oncue.engine.poller import Poller
 from oncue.forking import now_and_after_fork
@@ -198,22 +197,21 @@ class PatientSqs:
 
     def _capture(self, messages: Sequence[Message], known: _KnownQueue) -> _Captured:
         """Store messages as jobs."""
-        refused = {
-            at: why
-            for at, one in enumerate(messages)
-            if (why := checks.refusal(one, known.limits)) is not None
-        }
-        good = {at: one for at, one in enumerate(messages) if at not in refused}
+        answers: dict[int, dict[str, str] | SqsRefusal] = {}
         jobs: dict[int, Any] = {}
-        for at, one in good.items():
+        for at, one in enumerate(messages):
+            if (refused := checks.refusal(one, known.limits)) is not None:
+                answers[at] = refused
+                continue
             try:
-                jobs[at] = self._scheduler.ready(self._as_job(one, known.name))
+                jobs[at] = self._scheduler.ready(_as_job(one, known.name))
             except TooLarge:
-                refused[at] = checks.too_large(len(msgspec.json.encode(_message(one))))
+                answers[at] = checks.too_large(len(msgspec.json.encode(_message(one))))
         ids, new = self._stored(jobs) if jobs else ({}, [])
-        self._expect(good.values())
-        answers = {at: {"MessageId": ids[at], **checks.digests(good[at])} for at in ids}
-        return _Captured([refused.get(at) or answers[at] for at in range(len(messages))], new)
+        self._expect(jobs.values())
+        for at, job_id in ids.items():
+            answers[at] = {"MessageId": job_id, **checks.digests(messages[at])}
+        return _Captured([answers[at] for at in range(len(messages))], new)
 
     def _stored(self, jobs: Mapping[int, Any]) -> tuple[dict[int, str], list[str]]:
         """The ids of these jobs, and which of them were not there before. All, or none and an
@@ -226,23 +224,12 @@ class PatientSqs:
             raise problem
         return dict(zip(jobs, map(str, stored.ids), strict=True)), new
 
-    def _as_job(self, message: Message, queue: str) -> dict[str, Any]:
-        due = {"due_at": message["DeliverAt"]} if "DeliverAt" in message else {}
-        delay = {} if due else {"delay": message["DelaySeconds"]}
-        payload = msgspec.to_builtins(_message(message))
-        return {"queue": queue, "payload": payload, "key": message.get("Key"), **due, **delay}
-
-    def _expect(self, messages: Iterable[Message]) -> None:
+    def _expect(self, jobs: Iterable[NewJob]) -> None:
         """Have them sent in time, also if that is before the next look."""
         self.start()
-        if self.poller is None:
-            return
-        now = self._scheduler.clock.now()
-        for one in messages:
-            at = one.get("DeliverAt")
-            self.poller.expect(
-                now + 1000 * one["DelaySeconds"] if at is None else from_datetime(at)
-            )
+        if self.poller is not None:
+            for job in jobs:
+                self.poller.expect(job.due_at)
 
     # What is checked before.
 
@@ -334,6 +321,14 @@ class _KnownQueue(NamedTuple):
     limits: SqsLimits
 
 
+def _as_job(message: Message, queue: str) -> dict[str, Any]:
+    """The fields of its job."""
+    due, delay = message.get("DeliverAt"), message.get("DelaySeconds")
+    when = {"delay": delay} if due is None else {"due_at": due}
+    payload = msgspec.to_builtins(_message(message))
+    return {"queue": queue, "payload": payload, "key": message.get("Key"), **when}
+
+
 def _made_id(job: NewJob | SentJob) -> str | None:
     """The id that a job has unless another one has its key."""
     return job.id if isinstance(job, NewJob) else job.made_id
@@ -351,11 +346,12 @@ def _plain(message: Any) -> Any:
     """A message without what SQS does not know."""
     if not isinstance(message, Mapping):
         return message
-    at = message.get("DeliverAt", timedelta())
-    if "DeliverAt" in message and not (isinstance(at, datetime) and at.utcoffset() is not None):
-        raise ParamValidationError(report="DeliverAt must be a datetime with a time zone.")
-    if "DeliverAt" in message and "DelaySeconds" in message:
-        raise ParamValidationError(report="Give either DeliverAt or DelaySeconds, not both.")
+    if "DeliverAt" in message:
+        at = message["DeliverAt"]
+        if not isinstance(at, datetime) or at.utcoffset() is None:
+            raise ParamValidationError(report="DeliverAt must be a datetime with a time zone.")
+        if "DelaySeconds" in message:
+            raise ParamValidationError(report="Give either DeliverAt or DelaySeconds, not both.")
     return {name: value for name, value in message.items() if name not in OWN_PARAMETERS}
 
 

@@ -7,7 +7,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,21 +19,12 @@ from oncue.engine.engine import Engine
 from oncue.engine.poller import Poller
 from oncue.integrations import sqs_queues
 from oncue.integrations.sqs import patient
-from tests.integration.test_patient_sqs import DAY, Place, entry
+from tests.integration.patient.place import DAY, Place, entry
 from tests.servers import ministack_endpoint
 
 
-@pytest.fixture(autouse=True)
-def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No poller runs by itself."""
-    monkeypatch.setattr(Poller, "start", lambda self: None)
-
-
-@pytest.fixture
-def place() -> Iterator[Place]:
-    place = Place()
-    yield place
-    place.cue.close()
+def down(*_: Any) -> Any:
+    raise StoreUnavailable("the disk is full")
 
 
 def throttle() -> None:
@@ -45,6 +35,22 @@ def send_both(place: Place, **late: Any) -> Any:
     """One message that SQS takes at once, and one that waits."""
     entries = [entry("a"), entry("b", DelaySeconds=DAY, **late)]
     return place.sqs.send_message_batch(QueueUrl=place.url, Entries=entries)
+
+
+def test_a_batch_that_fails_leaves_nothing_captured(place: Place) -> None:
+    place.real.before = throttle
+    with pytest.raises(ClientError, match="RequestThrottled"):
+        send_both(place)
+    assert [job.state for job in place.cue.jobs()] == [State.CANCELLED]
+
+
+def test_a_capture_that_fails_is_raised_and_nothing_is_sent(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place.cue.store, "insert", down)
+    with pytest.raises(StoreUnavailable):
+        send_both(place)
+    assert place.received() == []
 
 
 def test_a_batch_that_fails_leaves_the_earlier_message_of_its_key(place: Place) -> None:
@@ -58,9 +64,6 @@ def test_a_batch_that_fails_leaves_the_earlier_message_of_its_key(place: Place) 
 def test_a_batch_that_fails_says_why_even_if_the_store_fails_then(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def down(*_: Any) -> Any:
-        raise StoreUnavailable("the disk is full")
-
     monkeypatch.setattr(place.cue, "cancel", down)
     place.real.before = throttle
     with pytest.raises(ClientError, match="RequestThrottled"):
@@ -195,11 +198,11 @@ def test_a_name_that_is_none_for_oncue_needs_another(first: str) -> None:
 
 FORKING = """
 import os, sys
-from tests.integration.test_patient_sqs import Counted
+from tests.integration.patient.place import NotingClient
 from oncue import Scheduler
 from oncue.integrations.sqs import patient
 
-real = Counted()
+real = NotingClient()
 url = real.client.create_queue(QueueName="forked")["QueueUrl"]
 sqs = patient(real, Scheduler("memory:"), poll_seconds=0)
 

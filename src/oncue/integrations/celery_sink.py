@@ -40,12 +40,12 @@ class CelerySink:
                     except InvalidInput as problem:
                         refused[place] = Refusal(problem.detail, permanent=True)
                     except (ChannelError, MessageNacked) as error:  # of its exchange or queue alone
-                        refused[place] = Refusal(_told(error), permanent=False)
+                        refused[place] = Refusal(_text_of(error), permanent=False)
                         producer.channel.close()  # if RabbitMQ has not done so
                         producer = self._producer(connection)
         except Exception as error:
             untaken = {**dict.fromkeys(range(place, len(batch))), **refused}
-            why = _told(error) if isinstance(error, known) else type(error).__name__
+            why = _text_of(error) if isinstance(error, known) else type(error).__name__
             raise SinkDown(f"the broker is in trouble: {why}", untaken=untaken) from None
         return refused
 
@@ -89,6 +89,6 @@ class CelerySink:
         return found
 
 
-def _told(error: Exception) -> str:
-    """Of connections and channels; the messages of other errors may quote payloads."""
+def _text_of(error: Exception) -> str:
+    """Only for errors of connections and channels: the texts of others may quote payloads."""
     return f"{type(error).__name__}: {error}"

@@ -129,7 +129,7 @@ class PatientSqs:
         """As the method of the client. A message that waits longer than SQS can delay it is
         answered with the id of its job as `MessageId`. `DeliverAt`: a datetime, in place of
         `DelaySeconds`. `Key`: at most one message that waits has it."""
-        name = None if args else self._captured_by(message.get("QueueUrl"), [message])
+        name = None if args else self._waiting_queue(message.get("QueueUrl"), [message])
         if name is None:
             return self._client.send_message(*args, **message)
         self._validate("SendMessage", _plain(message))
@@ -145,7 +145,7 @@ class PatientSqs:
         entries = call.get("Entries")
         name = None
         if not args and isinstance(entries, list | tuple):
-            name = self._captured_by(call.get("QueueUrl"), entries)
+            name = self._waiting_queue(call.get("QueueUrl"), entries)
         if name is None or entries is None:
             return self._client.send_message_batch(*args, **call)
         plain = {**call, "Entries": [_plain(entry) for entry in entries]}
@@ -156,7 +156,7 @@ class PatientSqs:
         late = {at: entry for at, entry in enumerate(entries) if _is_late(entry)}
         captured = self._capture(list(late.values()), known)
         native = [entry for at, entry in enumerate(entries) if at not in late]
-        sent = self._sent(call["QueueUrl"], native, captured.new) if native else {}
+        sent = self._send_native(call["QueueUrl"], native, captured.new) if native else {}
         return merged(entries, dict(zip(late, captured.answers, strict=True)), sent)
 
     def cancel(self, message_id: str) -> bool:
@@ -168,28 +168,26 @@ class PatientSqs:
             return False
         return True
 
-    def _sent(self, url: str, native: Sequence[Message], new: Iterable[str]) -> Mapping[str, Any]:
+    def _send_native(self, url: str, native: Sequence[Message], new: Iterable[str]) -> Any:
+        """`new`: the jobs that the same call has made."""
         try:
-            answer: Mapping[str, Any] = self._client.send_message_batch(
-                QueueUrl=url, Entries=list(native)
-            )
+            return self._client.send_message_batch(QueueUrl=url, Entries=list(native))
         except BaseException:
             self._take_back(new)
             raise
-        return answer
 
     def _take_back(self, new: Iterable[str]) -> None:
         """Cancel what a call has captured, since it fails."""
         for job_id in new:
             try:
                 self.cancel(job_id)
-            except OncueError as problem:  # what is told to the caller is why the call failed
+            except OncueError as problem:  # the caller is told why the call failed
                 text = "message %s of a batch that failed stays captured: %s"
                 logger.error(text, job_id, problem, extra={"job_id": job_id})
 
-    def _captured_by(self, url: object, messages: Sequence[Any]) -> str | None:
-        """The oncue queue of a call with messages that have to wait; None: SQS takes it as it is,
-        or says what is wrong with it."""
+    def _waiting_queue(self, url: object, messages: Sequence[Any]) -> str | None:
+        """The oncue queue in which messages of a call have to wait. None: SQS gets the call as it
+        is, and says what is wrong with it."""
         if not isinstance(url, str) or not any(map(_is_late, messages)):
             return None
         name, names = sqs_queues.name_of(url), self._names
@@ -242,9 +240,9 @@ class PatientSqs:
 
     def _error(self, operation: str, refused: SqsRefusal) -> ClientError:
         short = refused.code.rpartition(".")[2]
-        told = {"Code": refused.code, "Message": refused.text, "Type": "Sender"}
-        told["QueryErrorCode"] = short
-        answer = {"Error": told, "ResponseMetadata": metadata("", 400)}
+        reason = {"Code": refused.code, "Message": refused.text, "Type": "Sender"}
+        reason["QueryErrorCode"] = short
+        answer = {"Error": reason, "ResponseMetadata": metadata("", 400)}
         error: ClientError = self._client.exceptions.from_code(short)(answer, operation)
         return error
 
@@ -254,14 +252,14 @@ class PatientSqs:
         with self._lock:
             known = self._known.get(url)
         if known is None:
-            known = _KnownQueue(name, self._asked(url))
+            known = _KnownQueue(name, self._limits_of(url))
             self._give_sink(name, sqs_queues.sink_of(url, self._client))
             with self._lock:
                 self._known[url] = known
         return known
 
-    def _asked(self, url: str) -> SqsLimits:
-        """What SQS says of a queue. It need not be allowed to ask; but there must be one."""
+    def _limits_of(self, url: str) -> SqsLimits:
+        """What a queue takes. It must exist; where nobody may ask for its settings, the usual."""
         is_fifo = url.endswith(".fifo")
         try:
             answer = self._client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
@@ -269,9 +267,9 @@ class PatientSqs:
             if "AccessDenied" in code_of(problem):
                 return SqsLimits(is_fifo=is_fifo, deduplicates=is_fifo)
             raise
-        told = answer.get("Attributes", {})
-        largest = int(told.get("MaximumMessageSize", SqsLimits().largest))
-        return SqsLimits(largest, is_fifo, told.get("ContentBasedDeduplication") == "true")
+        settings = answer.get("Attributes", {})
+        largest = int(settings.get("MaximumMessageSize", SqsLimits().largest))
+        return SqsLimits(largest, is_fifo, settings.get("ContentBasedDeduplication") == "true")
 
     def _give_sink(self, name: str, sink: str) -> None:
         sqs_queues.check_name(name)
@@ -310,9 +308,9 @@ class PatientSqs:
 
 class _Captured(NamedTuple):
     answers: list[dict[str, str] | SqsRefusal]
-    """Of each message, what SQS answers to it."""
+    """For each message, what SQS would answer."""
     new: list[str]
-    """The ids of the jobs that were not there before, as one with the same key may be."""
+    """The ids of the jobs that this call has made: one with the same key may have waited before."""
 
 
 class _KnownQueue(NamedTuple):
@@ -359,5 +357,5 @@ def _message(message: Message) -> SqsMessage:
     """What is kept of it."""
     fields = {name: message[name] for name in SqsMessage.__struct_fields__ if message.get(name)}
     for name in checks.ATTRIBUTES & fields.keys():
-        fields[name] = {key: checks.encoded(one) for key, one in fields[name].items()}
+        fields[name] = {key: checks.as_sent(one) for key, one in fields[name].items()}
     return msgspec.convert(fields, SqsMessage, builtin_types=(bytes,))

@@ -19,15 +19,15 @@ def merged(
     for at, answer in captured.items():
         entry_id = entries[at]["Id"]
         if isinstance(answer, SqsRefusal):
-            told = {"SenderFault": True, "Code": answer.code, "Message": answer.text}
-            failed[entry_id] = {"Id": entry_id, **told}
+            reason = {"SenderFault": True, "Code": answer.code, "Message": answer.text}
+            failed[entry_id] = {"Id": entry_id, **reason}
         else:
             taken[entry_id] = {"Id": entry_id, **answer}
     order = [entry["Id"] for entry in entries]
     parts = {"Successful": taken, "Failed": failed}
     listed = {name: [part[one] for one in order if one in part] for name, part in parts.items()}
-    told_of = sent.get("ResponseMetadata") or metadata("")
-    return {**{name: part for name, part in listed.items() if part}, "ResponseMetadata": told_of}
+    told = {name: part for name, part in listed.items() if part}
+    return {**told, "ResponseMetadata": sent.get("ResponseMetadata") or metadata("")}
 
 
 def metadata(request_id: str, status: int = 200) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class OthersTable:
             "ExpressionAttributeValues": {":p": {"S": value}},
         }
 
-    def copied(self, item: WireItem) -> WireItem | None:
+    def original_of(self, item: WireItem) -> WireItem | None:
         """The item of which this is the copy; None: it is none."""
         if not item[self._partition]["S"].startswith(ASIDE):
             return None

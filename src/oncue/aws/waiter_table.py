@@ -24,7 +24,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import check_queue_name, default_queue
 from oncue.scheduler import Scheduler
 from oncue.sinks.sqs_address import SqsAddress
-from oncue.sinks.sqs_captured import PREFIX, Attribute, SqsMessage
+from oncue.sinks.sqs_captured import PREFIX, Attribute, SqsMessage, address_of
 from oncue.stores.dynamodb.foreign import plain
 from oncue.usecases import intake
 
@@ -81,7 +81,7 @@ class WaiterLayout:
             seen = known.get(name)
             if seen is None or (seen == default_queue(name) and _is_empty(cue, name)):
                 bare.append(name)
-            elif not _sends_to(seen.sink, name):
+            elif (found := address_of(seen.sink)) is None or found.queue != name:
                 raise Conflict(self._refusal(name, seen.sink))
         for name in [] if dry_run else bare:
             cue.set_queue(name, sink=PREFIX + self._address(name))
@@ -102,13 +102,6 @@ class WaiterLayout:
 def _is_empty(cue: Scheduler, queue: str) -> bool:
     page = cue.page(JobFilter(queue), None, 1)
     return not page.items and page.next is None
-
-
-def _sends_to(sink: str | None, queue: str) -> bool:
-    """Whether it sends captured messages to the SQS queue of this name, in whatever region."""
-    if sink is None or not sink.startswith(PREFIX):
-        return False
-    return SqsAddress.read(sink.removeprefix(PREFIX)).queue == queue
 
 
 def _body(item: WireItem) -> dict[str, Any]:

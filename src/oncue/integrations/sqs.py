@@ -40,7 +40,7 @@ from oncue.scheduler import Scheduler
 from oncue.sinks.elsewhere import ElsewhereSink
 from oncue.sinks.sqs import SqsSink
 from oncue.sinks.sqs_address import SqsAddress
-from oncue.sinks.sqs_captured import FORM, PREFIX, SqsMessage
+from oncue.sinks.sqs_captured import FORM, PREFIX, SqsMessage, address_of
 from oncue.sinks.sqs_message import LONGEST_DELAY_SECONDS
 
 if TYPE_CHECKING:
@@ -288,20 +288,21 @@ class PatientSqs:
     # What the poller asks.
 
     def _polled(self) -> set[str]:
-        sinks = {queue.name: queue.sink or "" for queue in self._scheduler.queues()}
-        found = {name for name, sink in sinks.items() if self._is_ours(sink)}
+        queues = self._scheduler.queues()
+        found = {one.name for one in queues if self._own_address(one.sink) is not None}
         return found if self._names is None else found & set(self._names.values())
 
-    def _is_ours(self, sink: str) -> bool:
-        """Whether the client can send to it: it is of one region."""
-        if not sink.startswith(PREFIX):
-            return False
-        return sqs_queues.region_of(sink) in (None, self._client.meta.region_name)
+    def _own_address(self, sink: str | None) -> SqsAddress | None:
+        """The SQS queue of a sink, if the client can send to it: it is of one region."""
+        address = address_of(sink)
+        if address is None or address.region in (None, self._client.meta.region_name):
+            return address
+        return None
 
     def _open_sink(self, url: str) -> Sink:
-        if not self._is_ours(url):
+        address = self._own_address(url)
+        if address is None:
             return ElsewhereSink()
-        address = SqsAddress.read(url.removeprefix(PREFIX))
         connections = self._client.meta.config.max_pool_connections
         return SqsSink(address, self._scheduler.clock, self._client, FORM, connections)
 

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
-from oncue.sinks.sqs_address import SqsAddress, is_queue_url
-from oncue.sinks.sqs_captured import PREFIX
+from oncue.sinks.sqs_address import is_queue_url
+from oncue.sinks.sqs_captured import PREFIX, address_of
 
 
 def opted_in(queues: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
@@ -33,18 +33,13 @@ def sink_of(url: str, client: Any) -> str:
     return f"{PREFIX}sqs://{name_of(url)}?region={meta.region_name}&endpoint={meta.endpoint_url}"
 
 
-def region_of(sink: str) -> str | None:
-    """None: it does not say."""
-    return SqsAddress.read(sink.removeprefix(PREFIX)).region
-
-
 def is_same(sink: str | None, other: str, region: str) -> bool:
     """Whether a sink sends captured messages to the same SQS queue as the other one does, which is
     of this region. It may say less: the name and no account, or no region."""
-    if sink is None or not sink.startswith(PREFIX):
+    first, second = address_of(sink), address_of(other)
+    if first is None or second is None or first.queue != second.queue:
         return False
-    first, second = (SqsAddress.read(one.removeprefix(PREFIX)) for one in (sink, other))
-    if first.queue != second.queue or first.region not in (None, second.region or region):
+    if first.region not in (None, second.region or region):
         return False
     return first.url is None or second.url is None or _path(first.url) == _path(second.url)
 

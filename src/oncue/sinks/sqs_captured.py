@@ -14,10 +14,18 @@ from oncue.core.errors import InvalidInput
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
 from oncue.sinks.captured import CapturedMessages
+from oncue.sinks.sqs_address import SqsAddress
 from oncue.sinks.sqs_message import Entry, MessageForm, delay_seconds
 
 PREFIX = "message:"
 _DECODED_BYTES = (bytes,)
+
+
+def address_of(sink: str | None) -> SqsAddress | None:
+    """The SQS queue to which a sink sends captured messages; None: it sends none."""
+    if sink is None or not sink.startswith(PREFIX):
+        return None
+    return SqsAddress.read(sink.removeprefix(PREFIX))
 
 
 class Attribute(msgspec.Struct, omit_defaults=True):

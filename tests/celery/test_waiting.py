@@ -57,7 +57,7 @@ def test_tasks_are_published_in_the_order_of_their_time(shop: Shop) -> None:
     assert ids(shop.arrived()) == ["first", "second", "third"]
 
 
-def test_an_eta_that_is_none_is_left_to_celery(shop: Shop) -> None:
+def test_an_eta_that_is_not_a_time_is_left_to_celery(shop: Shop) -> None:
     shop.install()
     shop.add.apply_async([1], eta="tomorrow")
     assert [message["headers"]["eta"] for message in shop.arrived()] == ["tomorrow"]

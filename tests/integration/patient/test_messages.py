@@ -74,7 +74,7 @@ def test_a_poll_that_is_late_sends_at_once_and_without_the_delay_of_the_queue(
     assert sent["DelaySeconds"] == 0
 
 
-def test_deliver_at(place: Place) -> None:
+def test_deliver_at_is_the_due_time(place: Place) -> None:
     at = datetime.now(UTC) + timedelta(days=400)
     answer = place.send(DeliverAt=at)
     assert abs(place.cue.job(answer["MessageId"]).due_at - at) < timedelta(milliseconds=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,13 +79,14 @@ def test_two_pollers_send_each_message_once(place: Place) -> None:
 
 def test_the_poller_starts_and_stops_with_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
+    others = set(threading.enumerate())
     place = Place(cue=Scheduler("memory:"))
     sent = Event()
     place.real.before = sent.set
     place.send(DeliverAt=datetime.now(UTC))
     assert sent.wait(30)
-    place.sqs.stop()
     place.sqs.close()
+    assert "oncue-poller" not in {one.name for one in set(threading.enumerate()) - others}
     place.cue.close()
 
 

@@ -188,7 +188,7 @@ def test_a_slash_at_the_end_of_the_url_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("first", ["-", "_"])
-def test_a_name_that_is_none_for_oncue_needs_another(first: str) -> None:
+def test_a_queue_whose_name_oncue_refuses_needs_another_name(first: str) -> None:
     place = Place()
     name = first + place.name
     place.url = place.real.client.create_queue(QueueName=name)["QueueUrl"]

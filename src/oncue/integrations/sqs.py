@@ -153,11 +153,12 @@ class PatientSqs:
         if (refused := checks.batch_refusal(list(entries))) is not None:
             raise self._error("SendMessageBatch", refused)
         known = self._prepared(call["QueueUrl"], name)
-        late = {at: entry for at, entry in enumerate(entries) if _is_late(entry)}
+        late = {entry["Id"]: entry for entry in entries if _is_late(entry)}
         captured = self._capture(list(late.values()), known)
-        native = [entry for at, entry in enumerate(entries) if at not in late]
+        native = [entry for entry in entries if entry["Id"] not in late]
         sent = self._send_native(call["QueueUrl"], native, captured.new) if native else {}
-        return merged(entries, dict(zip(late, captured.answers, strict=True)), sent)
+        order = [entry["Id"] for entry in entries]
+        return merged(order, dict(zip(late, captured.answers, strict=True)), sent)
 
     def cancel(self, message_id: str) -> bool:
         """Do not send a captured message. False: it was sent or cancelled before, or there is none

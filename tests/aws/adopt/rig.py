@@ -143,7 +143,8 @@ class Rig:
         """As the command does. `outside` has the requests from when on it changes something."""
         queues, cue = set(self.survey(stopped=stopped).queues), self.cue
         if outside is not None:
-            real, cue = WatchedClient(client(), outside), Scheduler(watch(self.store, outside))
+            real = WatchedClient(client(), outside)
+            cue = Scheduler(cast(Store, WatchedStore(self.store, outside)))
         with closing(self.table(real)) as table:
             return Adoption(cue, table, self.layout(), stopped).run(queues)
 
@@ -169,10 +170,6 @@ class WatchedStore:
 
     def insert(self, *arguments: Any) -> Any:
         return self._outside.do(lambda: self._store.insert(*arguments))
-
-
-def watch(store: Store, outside: Outside) -> Store:
-    return cast(Store, WatchedStore(store, outside))
 
 
 class WaiterRig(Rig):

@@ -175,6 +175,17 @@ def test_other_queues_of_the_store_are_none_of_its_business(
     assert caplog.records == []
 
 
+def test_who_may_not_ask_for_the_settings_of_a_queue_may_send(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(**_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetQueueAttributes")
+
+    monkeypatch.setattr(place.real.client, "get_queue_attributes", deny)
+    answer = place.send(DelaySeconds=DAY)
+    assert place.cue.job(answer["MessageId"]).state is State.SCHEDULED
+
+
 def test_a_slash_at_the_end_of_the_url_changes_nothing() -> None:
     place = Place(fifo=True)
     ids = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import secrets
 import threading
+import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +20,7 @@ from oncue.integrations.celery import PatientCelery, install
 from oncue.ports.store import Store
 
 DAY = 86_400
+PATIENCE = 60  # seconds that anything may take
 TRANSPORT = {
     "polling_interval": 0.01,
     "region": "eu-central-1",
@@ -113,6 +116,18 @@ class Shop:
         self.app.close()
         pools.reset()
         self.cue.close()
+
+
+def ids(messages: list[dict[str, Any]]) -> list[str]:
+    """Of the tasks of these messages."""
+    return [message["properties"]["correlation_id"] for message in messages]
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + PATIENCE
+    while not condition() and time.monotonic() < ends:
+        time.sleep(0.02)
+    return condition()
 
 
 def pollers() -> set[threading.Thread]:

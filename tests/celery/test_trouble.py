@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kombu import Exchange, Queue
+from kombu import Exchange, Producer, Queue
 
 from oncue import Scheduler
 from oncue.clock import SystemClock
@@ -20,11 +20,9 @@ from oncue.core.lifecycle import State
 from oncue.integrations.celery import install
 from oncue.integrations.celery_sink import CelerySink
 from tests.celery.conftest import OpenShop
-from tests.celery.shop import DAY, Shop
-from tests.celery.test_workers import eventually
+from tests.celery.shop import DAY, PATIENCE, Shop, eventually, ids
 from tests.servers import rabbitmq_url, redis_url
 
-PATIENCE = 60
 KILLED_IN_THE_MIDDLE = """
 import os, sys
 from celery import Celery
@@ -59,10 +57,6 @@ def deliveries(shop: Shop) -> list[Delivery]:
     return [Delivery(job.id, now, job.payload_json, 1) for job in shop.jobs()]
 
 
-def ids(messages: list[dict[str, Any]]) -> list[str]:
-    return [message["properties"]["correlation_id"] for message in messages]
-
-
 def test_a_broker_that_is_down_gets_the_tasks_later(
     broker: str, open_shop: OpenShop, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,8 +76,6 @@ def test_a_broker_that_is_down_gets_the_tasks_later(
 def test_a_broker_that_goes_down_in_the_middle_is_given_the_rest_later(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kombu import Producer
-
     shop.install()
     for n in range(5):
         shop.add.apply_async([n], countdown=DAY + n, task_id=str(n))

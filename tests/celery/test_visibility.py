@@ -10,8 +10,7 @@ from celery.contrib.testing.worker import start_worker
 
 from oncue.clock import SystemClock
 from tests.celery.conftest import OpenShop
-from tests.celery.shop import Shop
-from tests.celery.test_workers import PATIENCE, eventually
+from tests.celery.shop import PATIENCE, Shop, eventually
 from tests.servers import redis_url
 
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")

@@ -16,12 +16,8 @@ from oncue.core.errors import Conflict, InvalidInput
 from oncue.core.lifecycle import State
 from oncue.integrations.celery import install
 from tests.celery.conftest import OpenShop
-from tests.celery.shop import DAY, Shop, pollers
+from tests.celery.shop import DAY, Shop, ids, pollers
 from tests.stores.kinds import KINDS, SHARDS, store_maker
-
-
-def ids(messages: list[dict[str, Any]]) -> list[str]:
-    return [message["properties"]["correlation_id"] for message in messages]
 
 
 @pytest.mark.parametrize("threshold", [900, 60])
@@ -55,14 +51,13 @@ def test_a_task_is_published_when_it_is_due_and_not_before(shop: Shop) -> None:
 
 def test_tasks_are_published_in_the_order_of_their_time(shop: Shop) -> None:
     shop.install()
-    for name in ("third", "second", "first"):
-        late = {"first": 1, "second": 2, "third": 3}[name]
+    for name, late in {"third": 3, "second": 2, "first": 1}.items():
         shop.add.apply_async([1], countdown=DAY + late, task_id=name)
     shop.pass_seconds(DAY + 3)
     assert ids(shop.arrived()) == ["first", "second", "third"]
 
 
-def test_an_eta_that_is_none_is_left_to_celery(shop: Shop) -> None:
+def test_an_eta_that_is_not_a_time_is_left_to_celery(shop: Shop) -> None:
     shop.install()
     shop.add.apply_async([1], eta="tomorrow")
     assert [message["headers"]["eta"] for message in shop.arrived()] == ["tomorrow"]
@@ -92,24 +87,20 @@ def test_signals_tell_of_a_captured_task_and_may_change_it(shop: Shop) -> None:
     after: list[Any] = []
 
     def before_publish(headers: dict[str, Any], **_: Any) -> None:
-        assert headers["eta"] == shop.in_seconds(DAY).isoformat()
-        headers["seen"] = "yes"
-        if headers["retries"] == 0:  # a task that is sent meanwhile goes its own way
-            shop.app.send_task("shop.other", retries=1, countdown=10)
+        if headers["task"] == "shop.add":
+            assert headers["eta"] == shop.in_seconds(DAY).isoformat()
+            headers["seen"] = "yes"
+            shop.app.send_task("shop.other", countdown=10)  # sent meanwhile, it goes its own way
 
     def after_publish(headers: dict[str, Any], **_: Any) -> None:
         after.append(headers["task"])
 
-    def nested(headers: dict[str, Any], **_: Any) -> None:
-        if headers["task"] == "shop.add":
-            before_publish(headers)
-
-    signals.before_task_publish.connect(nested, weak=False)
+    signals.before_task_publish.connect(before_publish)
     signals.after_task_publish.connect(after_publish)
     try:
         shop.add.apply_async([1], countdown=DAY)
     finally:
-        signals.before_task_publish.disconnect(nested)
+        signals.before_task_publish.disconnect(before_publish)
         signals.after_task_publish.disconnect(after_publish)
     assert after == ["shop.other", "shop.add"]
     assert [job.payload["headers"]["seen"] for job in shop.jobs()] == ["yes"]
@@ -278,7 +269,9 @@ def test_installing_reads_no_configuration_and_happens_once(shop: Shop) -> None:
     patient.stop()
 
 
-@pytest.mark.parametrize("options", [{"threshold": -1}, {"queue": "not a name"}])
+@pytest.mark.parametrize(
+    "options", [{"threshold": -1}, {"poll_seconds": -1}, {"queue": "not a name"}]
+)
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], shop: Shop) -> None:
     with pytest.raises(InvalidInput):
         shop.install(**options)
@@ -306,18 +299,6 @@ def test_other_queues_of_the_store_are_left_alone(shop: Shop) -> None:
     shop.pass_seconds(DAY)
     assert len(shop.arrived()) == 1
     assert shop.cue.job(job.id).state is State.SCHEDULED
-
-
-def test_the_interval_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    from oncue.integrations.polling import poll_interval
-
-    assert poll_interval(None) == 30
-    monkeypatch.setenv("ONCUE_POLL_SECONDS", "2.5")
-    assert (poll_interval(None), poll_interval(7), poll_interval(0)) == (2.5, 7, 0)
-    monkeypatch.setenv("ONCUE_POLL_SECONDS", "often")
-    for wrong in (None, -1):
-        with pytest.raises(InvalidInput):
-            poll_interval(wrong)
 
 
 @pytest.mark.parametrize("kind", KINDS)

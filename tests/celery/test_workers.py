@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,11 @@ from celery.contrib.testing.worker import start_worker
 from oncue import Scheduler
 from oncue.clock import SystemClock
 from tests.celery.conftest import OpenShop
-from tests.celery.shop import pollers
+from tests.celery.shop import PATIENCE, pollers
 from tests.servers import redis_url
 
 # Of Celery, when it calls the client of Redis.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")
-PATIENCE = 60
 PROGRAM = """
 import os
 from celery import Celery
@@ -44,13 +41,6 @@ def steps(self):
         raise self.retry(countdown=0.2)
     return os.getpid()
 """
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    ends = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < ends:
-        time.sleep(0.02)
-    return condition()
 
 
 def test_canvases_and_retries_run_when_they_are_due(broker: str, open_shop: OpenShop) -> None:
@@ -91,15 +81,15 @@ def test_the_main_process_of_a_worker_polls_for_its_children(tmp_path: Path) -> 
         "PREFIX": f"{tmp_path}",
         "STORE": f"sqlite:///{tmp_path / 'jobs.db'}",
     }
+    env = {**os.environ, **settings, "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-m", "celery", "-A", "shop", "worker", "-P", "prefork", "-c", "2"]
     worker = subprocess.Popen(
         [*command, "--without-gossip", "--without-mingle", "-l", "WARNING"],
         cwd=tmp_path,
-        env={**os.environ, **settings, "PYTHONWARNINGS": "ignore"},
+        env=env,
     )
     try:
         send = "import shop; print(shop.steps.apply_async(countdown=0.2).get(timeout=60))"
-        env = {**os.environ, **settings, "PYTHONWARNINGS": "ignore"}
         done = subprocess.run(
             [sys.executable, "-c", send],
             cwd=tmp_path,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
+from oncue_bench import waiting
 from oncue_bench.dynamodb.section import doubt, machine_of, replaced
 from oncue_bench.processes import measure
 from oncue_bench.rendering import markdown_table
@@ -14,8 +14,6 @@ from oncue_bench.rounds import Ground
 
 STORE = "celery"
 WORK = "W14"
-GOAL = 1.05
-WAITING_MIB = 20
 TITLE = "## W14: Celery"
 
 
@@ -27,25 +25,11 @@ def rows(ground: Ground) -> Iterator[Row]:
     found = measure(
         "celery.tasks.native", broker=broker, count=sizes.celery_sent, rounds=2 * sizes.rounds
     ).figures
-    mine, its = found["seconds"], found["raw_seconds"]
-    ratios = [own / raw for own, raw in zip(mine, its, strict=True)]
-    ratio, each = median(ratios), 1e6 / sizes.celery_sent
-    yield Row(
-        *(WORK, "send_task after `install`, nothing captured", "µs", each * median(mine)),
-        *(each * median(its), "Celery", ratio, (min(ratios), max(ratios))),
-        goal=f"≤ {GOAL:g} × Celery",
-        reached=ratio <= GOAL,
-    )
+    yield waiting.native(WORK, "send_task after `install`, nothing captured", "Celery", found)
     count = sizes.celery_captured
     ground.progress(f"{WORK} {count:,} tasks captured")
     found = measure("celery.tasks.captured", broker=broker, count=count).figures
-    yield Row(
-        *(WORK, f"{count:,} tasks captured in SQLite, one by one", "tasks/s"),
-        count / found["seconds"],
-        peak_mib=found["grown_kib"] / 1024,
-        peak_goal_mib=WAITING_MIB,
-    )
-    yield Row(WORK, "the same, handed over to Redis", "tasks/s", count / found["handing"])
+    yield from waiting.captured(WORK, "tasks", "one by one", "Redis", found)
 
 
 def write(report: Report, page: Path) -> None:

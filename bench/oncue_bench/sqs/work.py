@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from oncue.stores.dynamodb.address import TableAddress
+from oncue_bench import waiting
 from oncue_bench.dynamodb import place as tables
 from oncue_bench.processes import Measured, measure
 from oncue_bench.report import Row
@@ -22,8 +23,6 @@ MEMORY_MIB = 80
 LATEST_MS = 1_250
 """A delay is rounded up to whole seconds; the rest is the way to the receiver."""
 TICK_SECONDS = 3.0
-NATIVE_GOAL = 1.05
-WAITING_MIB = 20
 
 
 def rows(ground: Ground) -> Iterator[Row]:
@@ -145,26 +144,12 @@ def _native(ground: Ground) -> Row:
     with place.own_queue(place.endpoint()) as sink:
         rounds = 2 * ground.sizes.rounds
         found = measure("sqs.patience.native", sink=sink, count=count, rounds=rounds).figures
-    mine, its = found["seconds"], found["raw_seconds"]
-    ratios = [own / raw for own, raw in zip(mine, its, strict=True)]
-    ratio = median(ratios)
-    return Row(
-        *(WORK, "send_message by `patient`, nothing captured", "µs", 1e6 * median(mine) / count),
-        *(1e6 * median(its) / count, "boto3", ratio, (min(ratios), max(ratios))),
-        goal=f"≤ {NATIVE_GOAL:g} × boto3",
-        reached=ratio <= NATIVE_GOAL,
-    )
+    return waiting.native(WORK, "send_message by `patient`, nothing captured", "boto3", found)
 
 
 def _captured(ground: Ground) -> Iterator[Row]:
     count = ground.sizes.sqs_captured
     ground.progress(f"{WORK} {count:,} messages captured")
     found = measure("sqs.patience.captured", count=count).figures
-    title = f"{count:,} messages captured in SQLite, ten in a call"
-    yield Row(
-        *(WORK, title, "messages/s", count / found["seconds"]),
-        peak_mib=found["grown_kib"] / 1024,
-        peak_goal_mib=WAITING_MIB,
-    )
-    title = "the same, handed over to an SQS that takes no time"
-    yield Row(WORK, title, "messages/s", count / found["handing"])
+    broker = "an SQS that takes no time"
+    return waiting.captured(WORK, "messages", "ten in a call", broker, found)

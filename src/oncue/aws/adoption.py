@@ -47,7 +47,7 @@ class OthersLayout(Protocol):
         """All its items, and copies that are aside."""
 
     def waits(self, item: WireItem) -> bool:
-        """Whether it waits for its time. Others are none of our business."""
+        """Whether it waits for its time. Others stay as they are."""
 
     def name_of(self, item: WireItem) -> str:
         """What people know it by."""
@@ -55,8 +55,8 @@ class OthersLayout(Protocol):
     def read(self, item: WireItem, arn: str, now: Moment) -> Adoptable:
         """The job that it becomes; refuses what cannot be one."""
 
-    def in_hands(self, due_at: Moment, now: Moment) -> bool:
-        """Whether the other system, if it runs, may be working on an item that is due then."""
+    def may_have_read(self, due_at: Moment, now: Moment) -> bool:
+        """Whether the other system, if it runs, may be about to act on an item that is due then."""
 
     def prepare(self, cue: Scheduler, queues: set[str], *, dry_run: bool) -> None:
         """Make these queues ready; refuses if one is used for something else."""
@@ -69,9 +69,9 @@ class AdoptReport:
     seen: int = 0
     """Items that wait, copies included."""
     adopted: int = 0
-    """Jobs stored, those of a former run that had not ended included."""
+    """Jobs stored."""
     finished: int = 0
-    """Of them: items that a former run had taken, and are done with now."""
+    """Of these, the jobs of copies that a former run had left."""
     lost: int = 0
     """Items that the other system took or changed meanwhile."""
     left: int = 0
@@ -134,8 +134,8 @@ class Adoption:
         items: list[Adoptable] = []
         now = self.cue.clock.now()
         for found in page:
-            copied = self.table.copied(found)
-            item = found if copied is None else copied
+            original = self.table.original_of(found)
+            item = found if original is None else original
             if not self.layout.waits(item):
                 continue
             report.seen += 1
@@ -144,17 +144,17 @@ class Adoption:
                 _check_movable(item)
                 _check_sendable(self.cue, one.job)
             except InvalidInput as problem:
-                self._set_aside(item, problem, report)
+                self._note_malformed(item, problem, report)
                 continue
-            if copied is not None:
+            if original is not None:
                 copies.append(one)
-            elif self.layout.in_hands(one.due_at, now) and not self.stopped:
+            elif self.layout.may_have_read(one.due_at, now) and not self.stopped:
                 report.left += 1
             else:
                 items.append(one)
         return copies, items
 
-    def _set_aside(self, item: WireItem, problem: InvalidInput, report: AdoptReport) -> None:
+    def _note_malformed(self, item: WireItem, problem: InvalidInput, report: AdoptReport) -> None:
         report.malformed += 1
         if len(report.problems) < NAMED:
             report.problems.append((self.layout.name_of(item), str(problem)))

@@ -8,6 +8,7 @@ of both systems has an item at any moment, and what was taken is in the table un
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -36,28 +37,18 @@ COMPARED = 100  # attributes; a condition may have 300 operators
 
 def connect(name: str, region: str | None, endpoint: str | None) -> Table:
     """The table of that name. Credentials are found by boto3, in its usual places."""
-    form = "give its name, and --region or --endpoint"
-    boto.read_options("", "a DynamoDB table", form, "")
-
-    def client() -> Any:
-        return boto.connect(
-            *("dynamodb", region, endpoint),
-            name=f"table {name}",
-            pointer="",
-            read_timeout=READ_SECONDS,
-            max_pool_connections=CONNECTIONS,
-            retries={"total_max_attempts": 1, "mode": "standard"},
-        )
-
-    try:
-        return Table(name, client)
-    except InvalidInput as problem:
-        if problem.detail.startswith("no region"):
-            raise InvalidInput(
-                f"no region is known for table {name}: give --region eu-central-1 (or yours), or "
-                "set AWS_DEFAULT_REGION."
-            ) from None
-        raise
+    boto.require_boto3("a DynamoDB table", "")
+    client = partial(
+        boto.connect,
+        *("dynamodb", region, endpoint),
+        name=f"table {name}",
+        pointer="",
+        region_hint="give --region eu-central-1 (or yours)",
+        read_timeout=READ_SECONDS,
+        max_pool_connections=CONNECTIONS,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+    )
+    return Table(name, client)
 
 
 def size_of(item: WireItem) -> int:
@@ -85,7 +76,8 @@ class OthersTable:
     def check_keys(self, system: str) -> str:
         """The ARN of the table; refused if it cannot be one of this system."""
         described = self._call("describe_table")["Table"]
-        kinds = {one["AttributeName"]: one["AttributeType"] for one in described[_ATTRIBUTES]}
+        defined = described["AttributeDefinitions"]
+        kinds = {one["AttributeName"]: one["AttributeType"] for one in defined}
         found = {
             (one["AttributeName"], one["KeyType"], kinds[one["AttributeName"]])
             for one in described["KeySchema"]
@@ -119,7 +111,7 @@ class OthersTable:
             "ExpressionAttributeValues": {":p": {"S": value}},
         }
 
-    def copied(self, item: WireItem) -> WireItem | None:
+    def original_of(self, item: WireItem) -> WireItem | None:
         """The item of which this is the copy; None: it is none."""
         if not item[self._partition]["S"].startswith(ASIDE):
             return None
@@ -133,21 +125,18 @@ class OthersTable:
         return [taken for part in self._table.each(self._take, parts) for taken in part]
 
     def _take(self, items: Sequence[WireItem]) -> list[bool]:
+        """One transaction; without the items that made it fail, another one."""
         left = list(range(len(items)))
-        taken = [False] * len(items)
         while left:
             writes = [write for place in left for write in self._moved(items[place])]
             try:
                 # With the same token for every repetition, the service does it once.
                 self._call("transact_write_items", TransactItems=writes, ClientRequestToken=mark())
+                break
             except TransactionFailed as failed:
                 lost = {left[position // 2] for position in failed.old}
                 left = [place for place in left if place not in lost]
-                continue
-            for place in left:
-                taken[place] = True
-            break
-        return taken
+        return [place in left for place in range(len(items))]
 
     def _moved(self, item: WireItem) -> list[dict[str, Any]]:
         """The item goes, if it is as it was; its copy comes. Nothing of it is at the top of the
@@ -199,9 +188,6 @@ class OthersTable:
             return self._table.call(method, **asked)
         except StoreError as trouble:
             raise _of_others(self.name, trouble) from None
-
-
-_ATTRIBUTES = "AttributeDefinitions"
 
 
 def _of_others(table: str, trouble: StoreError) -> StoreError:

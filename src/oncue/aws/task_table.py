@@ -58,7 +58,7 @@ class TaskLayout:
         job["id"] = request_id if keeps else id_of("task", arn, item)
         return Adoptable(item, intake.new_job(job, now), due_at)
 
-    def in_hands(self, due_at: Moment, now: Moment) -> bool:
+    def may_have_read(self, due_at: Moment, now: Moment) -> bool:
         """It looks for the tasks of a date in the first hours of that date only."""
         return due_at - LEAD_MS <= now < due_at + HOURS_MS
 

@@ -24,7 +24,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import check_queue_name, default_queue
 from oncue.scheduler import Scheduler
 from oncue.sinks.sqs_address import SqsAddress
-from oncue.sinks.sqs_captured import PREFIX, Attribute, SqsMessage
+from oncue.sinks.sqs_captured import PREFIX, Attribute, SqsMessage, address_of
 from oncue.stores.dynamodb.foreign import plain
 from oncue.usecases import intake
 
@@ -69,21 +69,20 @@ class WaiterLayout:
         SqsAddress.read(self._address(queue))
         return Adoptable(item, intake.new_job(fields, now), due_at)
 
-    def in_hands(self, due_at: Moment, now: Moment) -> bool:
-        """It reads what is due soon, and once it has read an item, it sends it."""
+    def may_have_read(self, due_at: Moment, now: Moment) -> bool:
+        """It reads what is due soon, and sends all that it has read."""
         return now <= due_at < now + WINDOW_MS
 
     def prepare(self, cue: Scheduler, queues: set[str], *, dry_run: bool) -> None:
-        """A queue without settings gets the sink; then all are known to be good before one is
-        changed."""
+        """A queue without settings and jobs gets the sink, once all queues are known to be good."""
         known = {queue.name: queue for queue in cue.queues()}
         bare = []
         for name in sorted(queues):
             seen = known.get(name)
             if seen is None or (seen == default_queue(name) and _is_empty(cue, name)):
                 bare.append(name)
-            elif not _sends_to(seen.sink, name):
-                raise Conflict(self._taken(name, seen.sink))
+            elif (found := address_of(seen.sink)) is None or found.queue != name:
+                raise Conflict(self._refusal(name, seen.sink))
         for name in [] if dry_run else bare:
             cue.set_queue(name, sink=PREFIX + self._address(name))
 
@@ -91,8 +90,8 @@ class WaiterLayout:
         options = urlencode({name: one for name, one in self._options.items() if one}, safe=":/")
         return f"sqs://{queue}" + (f"?{options}" if options else "")
 
-    def _taken(self, name: str, sink: str | None) -> str:
-        has = "has jobs and no sink" if sink is None else f"has the sink {sink}"
+    def _refusal(self, name: str, sink: str | None) -> str:
+        has = "has jobs or settings, and no sink" if sink is None else f"has the sink {sink}"
         return (
             f"queue {name} {has}, so messages of {self.system} cannot be sent from it. Nothing for "
             "it was taken. If it may be used for them, run this again after: "
@@ -103,13 +102,6 @@ class WaiterLayout:
 def _is_empty(cue: Scheduler, queue: str) -> bool:
     page = cue.page(JobFilter(queue), None, 1)
     return not page.items and page.next is None
-
-
-def _sends_to(sink: str | None, queue: str) -> bool:
-    """Whether it sends captured messages to the SQS queue of this name, in whatever region."""
-    if sink is None or not sink.startswith(PREFIX):
-        return False
-    return SqsAddress.read(sink.removeprefix(PREFIX)).queue == queue
 
 
 def _body(item: WireItem) -> dict[str, Any]:

@@ -50,9 +50,14 @@ def read_options(query: str, what: str, form: str, pointer: str) -> dict[str, st
     for name, value in options.items():
         if not value:
             raise InvalidInput(f"{name} has no value; {form}.", pointer)
+    require_boto3(what, pointer)
+    return options
+
+
+def require_boto3(what: str, pointer: str) -> None:
+    """Refuse the thing where boto3 is not installed."""
     if find_spec("boto3") is None:
         raise InvalidInput(f"{what} needs boto3: pip install 'oncue[aws]'", pointer)
-    return options
 
 
 def check_no_credentials(netloc: str, what: str, form: str, pointer: str) -> None:
@@ -72,10 +77,11 @@ def connect(
     *,
     name: str,
     pointer: str,
+    region_hint: str = "add ?region=eu-central-1 (or yours) to the URL",
     **settings: Any,
 ) -> Any:
     """A client. Credentials are found by boto3, in its usual places. `settings` are botocore's;
-    `name` is what the client is for."""
+    `name` is what the client is for, and `region_hint` how to name its region, both for errors."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, NoRegionError
@@ -89,9 +95,7 @@ def connect(
         client = make(service, region_name=region, endpoint_url=endpoint, config=config)
     except NoRegionError:
         raise InvalidInput(
-            f"no region is known for {name}: add ?region=eu-central-1 (or yours) to the URL, or "
-            "set AWS_DEFAULT_REGION.",
-            pointer,
+            f"no region is known for {name}: {region_hint}, or set AWS_DEFAULT_REGION.", pointer
         ) from None
     except (BotoCoreError, ValueError) as error:  # an invalid profile, region or endpoint
         raise InvalidInput(f"boto3 refuses the settings: {error}", pointer) from None

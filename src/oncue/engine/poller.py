@@ -41,7 +41,7 @@ class Poller:
         self._pruning = Loop("oncue-pruner", Pruner(node).step, node.clock)
         self._next_look = 0.0  # by the monotonic clock
         self._expected: Moment = LATEST
-        self._loop = Loop("oncue-poller", self._look, node.clock)
+        self._loop = Loop("oncue-poller", self.look, node.clock)
 
     def start(self) -> None:
         """Start the threads, if they do not run. Where no other engine runs, what was handed over
@@ -54,21 +54,19 @@ class Poller:
         self._expected = min(self._expected, due_at)
         self._loop.wake_for(due_at)
 
-    def stop(self, timeout: float | None = None) -> bool:
-        """Finish what is under way, and end. Whether it ended in time."""
+    def stop(self, timeout: float) -> None:
+        """Finish what is under way, and end. Each thread is given so many seconds."""
         self._stopping.set()
         self._pruning.stop(timeout)
-        ended = self._loop.stop(timeout)
-        if ended:
+        if self._loop.stop(timeout):
             while self._sinks:
                 self._sinks.popitem()[1].close()
-        return ended
 
-    def _look(self) -> float:
-        """A step, if it is time for one: a loop also ends a long rest before. How long to rest."""
+    def look(self) -> float:
+        """A step, if it is time for one: a loop may be awake earlier. How long to rest."""
         clock = self._node.clock
         if clock.monotonic() >= self._next_look or clock.now() >= self._expected:
-            self._next_look, self._expected = 0.0, LATEST  # in case that the step fails
+            self._next_look, self._expected = 0.0, LATEST  # a step that fails is tried again
             self._next_look = clock.monotonic() + self.step()
         elif self._expected < LATEST:  # the wake-up for it may be forgotten by now
             self._loop.wake_for(self._expected)

@@ -43,7 +43,7 @@ from oncue.integrations.celery_sink import CelerySink
 from oncue.integrations.polling import POLL_SECONDS, STOP_SECONDS, poll_interval
 from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
-from oncue.sinks.celery_message import CeleryMessage, read
+from oncue.sinks.celery_message import MESSAGES, CeleryMessage
 from oncue.sinks.elsewhere import CELERY, ElsewhereSink
 from oncue.usecases.queues import change_queue
 
@@ -249,7 +249,7 @@ class PatientCelery:
         id."""
         cancelled = [job for job in self._waiting(task_id) if self._is_cancelled(job)]
         for job in cancelled:
-            mark_as_revoked(self._app, task_id, read(job.payload_json))
+            mark_as_revoked(self._app, task_id, MESSAGES.read(job.payload_json))
         return bool(cancelled)
 
     def _waiting(self, task_id: str) -> Iterator[Job]:

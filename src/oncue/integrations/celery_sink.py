@@ -11,7 +11,7 @@ from kombu import Producer
 from oncue.core.errors import InvalidInput, SinkDown
 from oncue.core.job import Delivery
 from oncue.ports.sink import Refusal, SinkTraits
-from oncue.sinks.celery_message import CeleryMessage, read
+from oncue.sinks.celery_message import MESSAGES, CeleryMessage
 
 CONFIRM_SECONDS = 30.0  # a broker that does not say by then that it has a message is in trouble
 
@@ -36,16 +36,16 @@ class CelerySink:
                 producer = self._producer(connection)
                 for place, job in enumerate(batch):
                     try:
-                        self._publish(producer, read(job.payload))
+                        self._publish(producer, MESSAGES.read(job.payload))
                     except InvalidInput as problem:
                         refused[place] = Refusal(problem.detail, permanent=True)
                     except (ChannelError, MessageNacked) as error:  # of its exchange or queue alone
-                        refused[place] = Refusal(_told(error), permanent=False)
+                        refused[place] = Refusal(_text_of(error), permanent=False)
                         producer.channel.close()  # if RabbitMQ has not done so
                         producer = self._producer(connection)
         except Exception as error:
             untaken = {**dict.fromkeys(range(place, len(batch))), **refused}
-            why = _told(error) if isinstance(error, known) else type(error).__name__
+            why = _text_of(error) if isinstance(error, known) else type(error).__name__
             raise SinkDown(f"the broker is in trouble: {why}", untaken=untaken) from None
         return refused
 
@@ -89,6 +89,6 @@ class CelerySink:
         return found
 
 
-def _told(error: Exception) -> str:
-    """Of connections and channels; the messages of other errors may quote payloads."""
+def _text_of(error: Exception) -> str:
+    """Only for errors of connections and channels: the texts of others may quote payloads."""
     return f"{type(error).__name__}: {error}"

@@ -16,8 +16,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -32,8 +31,6 @@ except ModuleNotFoundError as missing:
 from oncue.boto import code_of
 from oncue.core.errors import Conflict, InvalidInput, NotFound, OncueError, TooLarge
 from oncue.core.job import NewJob
-from oncue.core.lifecycle import State
-from oncue.core.moment import from_datetime
 from oncue.engine.node import Node
 from oncue.engine.poller import Poller
 from oncue.forking import now_and_after_fork
@@ -47,7 +44,7 @@ from oncue.scheduler import Scheduler
 from oncue.sinks.elsewhere import ElsewhereSink
 from oncue.sinks.sqs import SqsSink
 from oncue.sinks.sqs_address import SqsAddress
-from oncue.sinks.sqs_captured import FORM, PREFIX, SqsMessage, is_captured
+from oncue.sinks.sqs_captured import FORM, SqsMessage, address_of
 from oncue.sinks.sqs_message import LONGEST_DELAY_SECONDS
 
 if TYPE_CHECKING:
@@ -137,7 +134,7 @@ class PatientSqs:
         """As the method of the client. A message that waits longer than SQS can delay it is
         answered with the id of its job as `MessageId`. `DeliverAt`: a datetime, in place of
         `DelaySeconds`. `Key`: at most one message that waits has it."""
-        name = None if args else self._captured_by(message.get("QueueUrl"), [message])
+        name = None if args else self._waiting_queue(message.get("QueueUrl"), [message])
         if name is None:
             return self._client.send_message(*args, **message)
         self._validate("SendMessage", _plain(message))
@@ -153,7 +150,7 @@ class PatientSqs:
         entries = call.get("Entries")
         name = None
         if not args and isinstance(entries, list | tuple):
-            name = self._captured_by(call.get("QueueUrl"), entries)
+            name = self._waiting_queue(call.get("QueueUrl"), entries)
         if name is None or entries is None:
             return self._client.send_message_batch(*args, **call)
         plain = {**call, "Entries": [_plain(entry) for entry in entries]}
@@ -161,11 +158,12 @@ class PatientSqs:
         if (refused := checks.batch_refusal(list(entries))) is not None:
             raise self._error("SendMessageBatch", refused)
         known = self._prepared(call["QueueUrl"], name)
-        late = {at: entry for at, entry in enumerate(entries) if _is_late(entry)}
+        late = {entry["Id"]: entry for entry in entries if _is_late(entry)}
         captured = self._capture(list(late.values()), known)
-        native = [entry for at, entry in enumerate(entries) if at not in late]
-        sent = self._sent(call["QueueUrl"], native, captured.new) if native else {}
-        return merged(entries, dict(zip(late, captured.answers, strict=True)), sent)
+        native = [entry for entry in entries if entry["Id"] not in late]
+        sent = self._send_native(call["QueueUrl"], native, captured.new) if native else {}
+        order = [entry["Id"] for entry in entries]
+        return merged(order, dict(zip(late, captured.answers, strict=True)), sent)
 
     def cancel(self, message_id: str) -> bool:
         """Do not send a captured message. False: it was sent or cancelled before, or there is none
@@ -176,28 +174,26 @@ class PatientSqs:
             return False
         return True
 
-    def _sent(self, url: str, native: Sequence[Message], new: Iterable[str]) -> Mapping[str, Any]:
+    def _send_native(self, url: str, native: Sequence[Message], new: Iterable[str]) -> Any:
+        """`new`: the jobs that the same call has made."""
         try:
-            answer: Mapping[str, Any] = self._client.send_message_batch(
-                QueueUrl=url, Entries=list(native)
-            )
+            return self._client.send_message_batch(QueueUrl=url, Entries=list(native))
         except BaseException:
             self._take_back(new)
             raise
-        return answer
 
     def _take_back(self, new: Iterable[str]) -> None:
         """Cancel what a call has captured, since it fails."""
         for job_id in new:
             try:
                 self.cancel(job_id)
-            except OncueError as problem:  # what is told to the caller is why the call failed
+            except OncueError as problem:  # the caller is told why the call failed
                 text = "message %s of a batch that failed stays captured: %s"
                 logger.error(text, job_id, problem, extra={"job_id": job_id})
 
-    def _captured_by(self, url: object, messages: Sequence[Any]) -> str | None:
-        """The oncue queue of a call with messages that have to wait; None: SQS takes it as it is,
-        or says what is wrong with it."""
+    def _waiting_queue(self, url: object, messages: Sequence[Any]) -> str | None:
+        """The oncue queue in which messages of a call have to wait. None: SQS gets the call as it
+        is, and says what is wrong with it."""
         if not isinstance(url, str):
             return None
         name, names = sqs_queues.name_of(url), self._names
@@ -210,22 +206,21 @@ class PatientSqs:
 
     def _capture(self, messages: Sequence[Message], known: _KnownQueue) -> _Captured:
         """Store messages as jobs."""
-        refused = {
-            at: why
-            for at, one in enumerate(messages)
-            if (why := checks.refusal(one, known.limits)) is not None
-        }
-        good = {at: one for at, one in enumerate(messages) if at not in refused}
+        answers: dict[int, dict[str, str] | SqsRefusal] = {}
         jobs: dict[int, Any] = {}
-        for at, one in good.items():
+        for at, one in enumerate(messages):
+            if (refused := checks.refusal(one, known.limits)) is not None:
+                answers[at] = refused
+                continue
             try:
-                jobs[at] = self._scheduler.ready(self._as_job(one, known.name))
+                jobs[at] = self._scheduler.ready(_as_job(one, known.name))
             except TooLarge:
-                refused[at] = checks.too_large(len(msgspec.json.encode(_message(one))))
+                answers[at] = checks.too_large(len(msgspec.json.encode(_message(one))))
         ids, new = self._stored(jobs) if jobs else ({}, [])
-        self._expect(good.values())
-        answers = {at: {"MessageId": ids[at], **checks.digests(good[at])} for at in ids}
-        return _Captured([refused.get(at) or answers[at] for at in range(len(messages))], new)
+        self._expect(jobs.values())
+        for at, job_id in ids.items():
+            answers[at] = {"MessageId": job_id, **checks.digests(messages[at])}
+        return _Captured([answers[at] for at in range(len(messages))], new)
 
     def _stored(self, jobs: Mapping[int, Any]) -> tuple[dict[int, str], list[str]]:
         """The ids of these jobs, and which of them were not there before. All, or none and an
@@ -238,23 +233,12 @@ class PatientSqs:
             raise problem
         return dict(zip(jobs, map(str, stored.ids), strict=True)), new
 
-    def _as_job(self, message: Message, queue: str) -> dict[str, Any]:
-        due = {"due_at": message["DeliverAt"]} if "DeliverAt" in message else {}
-        delay = {} if due else {"delay": message["DelaySeconds"]}
-        payload = msgspec.to_builtins(_message(message))
-        return {"queue": queue, "payload": payload, "key": message.get("Key"), **due, **delay}
-
-    def _expect(self, messages: Iterable[Message]) -> None:
+    def _expect(self, jobs: Iterable[NewJob]) -> None:
         """Have them sent in time, also if that is before the next look."""
         self.start()
-        if self.poller is None:
-            return
-        now = self._scheduler.clock.now()
-        for one in messages:
-            at = one.get("DeliverAt")
-            self.poller.expect(
-                now + 1000 * one["DelaySeconds"] if at is None else from_datetime(at)
-            )
+        if self.poller is not None:
+            for job in jobs:
+                self.poller.expect(job.due_at)
 
     # What is checked before.
 
@@ -267,9 +251,9 @@ class PatientSqs:
 
     def _error(self, operation: str, refused: SqsRefusal) -> ClientError:
         short = refused.code.rpartition(".")[2]
-        told = {"Code": refused.code, "Message": refused.text, "Type": "Sender"}
-        told["QueryErrorCode"] = short
-        answer = {"Error": told, "ResponseMetadata": metadata("", 400)}
+        reason = {"Code": refused.code, "Message": refused.text, "Type": "Sender"}
+        reason["QueryErrorCode"] = short
+        answer = {"Error": reason, "ResponseMetadata": metadata("", 400)}
         error: ClientError = self._client.exceptions.from_code(short)(answer, operation)
         return error
 
@@ -279,14 +263,14 @@ class PatientSqs:
         with self._lock:
             known = self._known.get(url)
         if known is None:
-            known = _KnownQueue(name, self._asked(url))
-            self._give_sink(name, sqs_queues.sink_of(url, self._client))
+            known = _KnownQueue(name, self._limits_of(url))
+            sqs_queues.give_sink(self._scheduler, name, url, self._client)
             with self._lock:
                 self._known[url] = known
         return known
 
-    def _asked(self, url: str) -> SqsLimits:
-        """What SQS says of a queue. It need not be allowed to ask; but there must be one."""
+    def _limits_of(self, url: str) -> SqsLimits:
+        """What a queue takes. It must exist; where nobody may ask for its settings, the usual."""
         is_fifo = url.endswith(".fifo")
         try:
             answer = self._client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
@@ -294,70 +278,51 @@ class PatientSqs:
             if "AccessDenied" in code_of(problem):
                 return SqsLimits(is_fifo=is_fifo, deduplicates=is_fifo)
             raise
-        told = answer.get("Attributes", {})
-        largest = int(told.get("MaximumMessageSize", SqsLimits().largest))
-        return SqsLimits(largest, is_fifo, told.get("ContentBasedDeduplication") == "true")
-
-    def _give_sink(self, name: str, sink: str) -> None:
-        sqs_queues.check_name(name)
-        queue = self._scheduler.queue(name)
-        if sqs_queues.is_same(queue.sink, sink, self._client.meta.region_name):
-            return
-        if queue.sink is not None:
-            raise InvalidInput(
-                f"queue {name} of oncue has the sink {queue.sink}, so captured messages for "
-                f"{sink.removeprefix(PREFIX)} cannot be kept in it. {sqs_queues.another(name)}",
-                "/queues",
-            )
-        if self._has_other_jobs(name):
-            raise InvalidInput(
-                f"queue {name} of oncue has jobs that are no SQS messages, so captured messages "
-                f"cannot be kept in it. {sqs_queues.another(name)}",
-                "/queues",
-            )
-        settings = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
-        self._scheduler.set_queue(name, **{**settings, "sink": sink})
-
-    def _has_other_jobs(self, name: str) -> bool:
-        """Whether jobs wait in a queue that has no sink, and the first is no captured message. If
-        it is one, the settings of the queue were changed without the sink, or another process has
-        given it just now."""
-        for job in self._scheduler.jobs(queue=name, state=State.SCHEDULED):
-            return not is_captured(job.payload)
-        return False
+        settings = answer.get("Attributes", {})
+        largest = int(settings.get("MaximumMessageSize", SqsLimits().largest))
+        return SqsLimits(largest, is_fifo, settings.get("ContentBasedDeduplication") == "true")
 
     # What the poller asks.
 
     def _polled(self) -> set[str]:
-        sinks = {queue.name: queue.sink or "" for queue in self._scheduler.queues()}
-        found = {name for name, sink in sinks.items() if self._is_ours(sink)}
+        queues = self._scheduler.queues()
+        found = {one.name for one in queues if self._own_address(one.sink) is not None}
         return found if self._names is None else found & set(self._names.values())
 
-    def _is_ours(self, sink: str) -> bool:
-        """Whether the client can send to it: it is of one region."""
-        if not sink.startswith(PREFIX):
-            return False
-        return sqs_queues.region_of(sink) in (None, self._client.meta.region_name)
+    def _own_address(self, sink: str | None) -> SqsAddress | None:
+        """The SQS queue of a sink, if the client can send to it: it is of one region."""
+        address = address_of(sink)
+        if address is None or address.region in (None, self._client.meta.region_name):
+            return address
+        return None
 
     def _open_sink(self, url: str) -> Sink:
-        if not self._is_ours(url):
+        address = self._own_address(url)
+        if address is None:
             return ElsewhereSink()
-        address = SqsAddress.read(url.removeprefix(PREFIX))
         connections = self._client.meta.config.max_pool_connections
         return SqsSink(address, self._scheduler.clock, self._client, FORM, connections)
 
 
 class _Captured(NamedTuple):
     answers: list[dict[str, str] | SqsRefusal]
-    """Of each message, what SQS answers to it."""
+    """For each message, what SQS would answer."""
     new: list[str]
-    """The ids of the jobs that were not there before, as one with the same key may be."""
+    """The ids of the jobs that this call has made: one with the same key may have waited before."""
 
 
 class _KnownQueue(NamedTuple):
     name: str
     """Of the oncue queue."""
     limits: SqsLimits
+
+
+def _as_job(message: Message, queue: str) -> dict[str, Any]:
+    """The fields of its job."""
+    due, delay = message.get("DeliverAt"), message.get("DelaySeconds")
+    when = {"delay": delay} if due is None else {"due_at": due}
+    payload = msgspec.to_builtins(_message(message))
+    return {"queue": queue, "payload": payload, "key": message.get("Key"), **when}
 
 
 def _made_id(job: NewJob | SentJob) -> str | None:
@@ -396,11 +361,12 @@ def _plain(message: Any) -> Any:
     """A message without what SQS does not know."""
     if not isinstance(message, Mapping):
         return message
-    at = message.get("DeliverAt", timedelta())
-    if "DeliverAt" in message and not (isinstance(at, datetime) and at.utcoffset() is not None):
-        raise ParamValidationError(report="DeliverAt must be a datetime with a time zone.")
-    if "DeliverAt" in message and "DelaySeconds" in message:
-        raise ParamValidationError(report="Give either DeliverAt or DelaySeconds, not both.")
+    if "DeliverAt" in message:
+        at = message["DeliverAt"]
+        if not isinstance(at, datetime) or at.utcoffset() is None:
+            raise ParamValidationError(report="DeliverAt must be a datetime with a time zone.")
+        if "DelaySeconds" in message:
+            raise ParamValidationError(report="Give either DeliverAt or DelaySeconds, not both.")
     return {name: value for name, value in message.items() if name not in OWN_PARAMETERS}
 
 
@@ -408,5 +374,5 @@ def _message(message: Message) -> SqsMessage:
     """What is kept of it."""
     fields = {name: message[name] for name in SqsMessage.__struct_fields__ if message.get(name)}
     for name in checks.ATTRIBUTES & fields.keys():
-        fields[name] = {key: checks.encoded(one) for key, one in fields[name].items()}
+        fields[name] = {key: checks.as_sent(one) for key, one in fields[name].items()}
     return msgspec.convert(fields, SqsMessage, builtin_types=(bytes,))

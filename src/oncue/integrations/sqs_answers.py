@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oncue.integrations.sqs_message_checks import Message, SqsRefusal
+from oncue.integrations.sqs_message_checks import SqsRefusal
 
 
 def merged(
-    entries: Sequence[Message],
-    captured: Mapping[int, dict[str, str] | SqsRefusal],
+    order: Sequence[str],
+    captured: Mapping[str, dict[str, str] | SqsRefusal],
     sent: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """One answer for all entries, by the `Id`s of the caller, in their order."""
+    """One answer for all entries of a batch, by their `Id`s, in the order of the caller."""
     taken = {one["Id"]: one for one in sent.get("Successful", ())}
     failed = {one["Id"]: one for one in sent.get("Failed", ())}
-    for at, answer in captured.items():
-        entry_id = entries[at]["Id"]
+    for entry_id, answer in captured.items():
         if isinstance(answer, SqsRefusal):
-            told = {"SenderFault": True, "Code": answer.code, "Message": answer.text}
-            failed[entry_id] = {"Id": entry_id, **told}
+            reason = {"SenderFault": True, "Code": answer.code, "Message": answer.text}
+            failed[entry_id] = {"Id": entry_id, **reason}
         else:
             taken[entry_id] = {"Id": entry_id, **answer}
-    order = [entry["Id"] for entry in entries]
     parts = {"Successful": taken, "Failed": failed}
     listed = {name: [part[one] for one in order if one in part] for name, part in parts.items()}
-    told_of = sent.get("ResponseMetadata") or metadata("")
-    return {**{name: part for name, part in listed.items() if part}, "ResponseMetadata": told_of}
+    told = {name: part for name, part in listed.items() if part}
+    return {**told, "ResponseMetadata": sent.get("ResponseMetadata") or metadata("")}
 
 
 def metadata(request_id: str, status: int = 200) -> dict[str, Any]:

@@ -14,7 +14,7 @@ MOST_ATTRIBUTES = 10
 ATTRIBUTES = {"MessageAttributes", "MessageSystemAttributes"}
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_REFUSED_CHARACTER = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PREFIXES = ("String", "Number", "Binary")
 _ATTRIBUTE_NAME = re.compile(r"(?!aws\.|amazon\.)(?!.*\.\.)(?!\.)[a-z0-9_.-]{1,256}(?<!\.)", re.I)
 _ID = re.compile(r"[!-~]{1,128}")  # of a group, or to recognise a message
@@ -58,27 +58,28 @@ def _refusals(message: Message, limits: SqsLimits) -> Iterator[SqsRefusal]:
 
 
 def _of_characters(text: str) -> Iterator[SqsRefusal]:
-    if _INVALID.search(text):
-        told = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to "
-        yield SqsRefusal("InvalidMessageContents", told + "#xD7FF | #xE000 to #xFFFD | #x10000 to")
+    if _REFUSED_CHARACTER.search(text):
+        valid = "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
+        text = f"Invalid characters found. Valid unicode characters are {valid}"
+        yield SqsRefusal("InvalidMessageContents", text)
 
 
 def _of_ids(message: Message, limits: SqsLimits) -> Iterator[SqsRefusal]:
     """Standard queues take the id of a group, too."""
-    group, same = message.get("MessageGroupId"), message.get("MessageDeduplicationId")
+    group, deduplication = message.get("MessageGroupId"), message.get("MessageDeduplicationId")
     if limits.is_fifo and not group:
         yield _missing("MessageGroupId")
-    if limits.is_fifo and not (same or limits.deduplicates):
+    if limits.is_fifo and not (deduplication or limits.deduplicates):
         yield _invalid(
             "The queue should either have ContentBasedDeduplication enabled or "
             "MessageDeduplicationId provided explicitly"
         )
-    if same and not limits.is_fifo:
+    if deduplication and not limits.is_fifo:
         yield _invalid(
             "The request include parameter MessageDeduplicationId which is not valid for this "
             "queue type"
         )
-    for name, value in {"MessageGroupId": group, "MessageDeduplicationId": same}.items():
+    for name, value in {"MessageGroupId": group, "MessageDeduplicationId": deduplication}.items():
         if value and not _ID.fullmatch(value):
             yield _invalid(
                 f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in "
@@ -135,7 +136,7 @@ def batch_refusal(entries: list[Message]) -> SqsRefusal | None:
 
 
 def too_large(bytes_: int) -> SqsRefusal:
-    """Of a message that SQS takes, and oncue cannot keep until then."""
+    """Why a message that SQS takes cannot wait in oncue."""
     return _invalid(
         f"A message that is delayed by more than 900 seconds is kept as JSON of at most "
         f"{LIMIT_BYTES} bytes, and this one has {bytes_}."
@@ -143,6 +144,7 @@ def too_large(bytes_: int) -> SqsRefusal:
 
 
 def size(message: Message) -> int:
+    """In bytes, as SQS counts: the body and the attributes."""
     attributes = message.get("MessageAttributes") or {}
     return len(_utf8(message["MessageBody"])) + sum(
         len(_utf8(name)) + len(_utf8(one["DataType"])) + len(_value(one))
@@ -155,12 +157,12 @@ def digests(message: Message) -> dict[str, str]:
     found = {"MD5OfMessageBody": _hex(message["MessageBody"].encode())}
     for field in ATTRIBUTES:
         if message.get(field):
-            found[f"MD5Of{field}"] = _hex(_encoded(message[field]))
+            found[f"MD5Of{field}"] = _hex(_digested(message[field]))
     return found
 
 
-def _encoded(attributes: Mapping[str, Any]) -> bytes:
-    """The bytes of which SQS takes the digest: each part after its length, by name."""
+def _digested(attributes: Mapping[str, Any]) -> bytes:
+    """The bytes whose digest SQS takes: attributes by name, each part after its length."""
     parts: list[bytes] = []
     for name in sorted(attributes):
         one = attributes[name]
@@ -176,15 +178,15 @@ def _value(attribute: Mapping[str, Any]) -> bytes:
     return _utf8(attribute.get("StringValue") or "")
 
 
-def encoded(attribute: Mapping[str, Any]) -> dict[str, Any]:
-    """An attribute as boto3 sends it: it also takes text as a binary value."""
+def as_sent(attribute: Mapping[str, Any]) -> dict[str, Any]:
+    """An attribute as boto3 sends it: text as a binary value becomes bytes."""
     if not isinstance(attribute.get("BinaryValue"), str):
         return dict(attribute)
     return {**attribute, "BinaryValue": attribute["BinaryValue"].encode()}
 
 
 def _utf8(text: str) -> bytes:
-    """Also of what is refused: halves of characters."""
+    """Also of text that is refused because it has half of a surrogate pair."""
     return text.encode(errors="surrogatepass")
 
 

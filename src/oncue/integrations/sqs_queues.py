@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from oncue.core.errors import InvalidInput
+from oncue.core.lifecycle import State
 from oncue.core.queue import check_queue_name
-from oncue.sinks.sqs_address import SqsAddress, is_queue_url
-from oncue.sinks.sqs_captured import PREFIX
+from oncue.sinks.sqs_address import is_queue_url
+from oncue.sinks.sqs_captured import PREFIX, address_of, is_captured
+
+if TYPE_CHECKING:
+    from oncue.client import Client
+    from oncue.scheduler import Scheduler
 
 
 def opted_in(queues: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
@@ -33,23 +39,50 @@ def sink_of(url: str, client: Any) -> str:
     return f"{PREFIX}sqs://{name_of(url)}?region={meta.region_name}&endpoint={meta.endpoint_url}"
 
 
-def region_of(sink: str) -> str | None:
-    """None: it does not say."""
-    return SqsAddress.read(sink.removeprefix(PREFIX)).region
-
-
 def is_same(sink: str | None, other: str, region: str) -> bool:
     """Whether a sink sends captured messages to the same SQS queue as the other one does, which is
     of this region. It may say less: the name and no account, or no region."""
-    if sink is None or not sink.startswith(PREFIX):
+    first, second = address_of(sink), address_of(other)
+    if first is None or second is None or first.queue != second.queue:
         return False
-    first, second = (SqsAddress.read(one.removeprefix(PREFIX)) for one in (sink, other))
-    if first.queue != second.queue or first.region not in (None, second.region or region):
+    if first.region not in (None, second.region or region):
         return False
     return first.url is None or second.url is None or _path(first.url) == _path(second.url)
 
 
-def check_name(queue: str) -> None:
+def give_sink(scheduler: Scheduler | Client, name: str, url: str, client: Any) -> None:
+    """Make an oncue queue the one in which messages for an SQS queue wait. Its other settings
+    stay; one that is used for something else is refused."""
+    _check_name(name)
+    queue, sink = scheduler.queue(name), sink_of(url, client)
+    if is_same(queue.sink, sink, client.meta.region_name):
+        return
+    if queue.sink is not None:
+        raise _in_use(name, f"the sink {queue.sink}")
+    if _has_other_jobs(scheduler, name):
+        raise _in_use(name, "jobs that are no SQS messages")
+    settings = {k: v for k, v in asdict(queue).items() if k not in ("name", "paused")}
+    scheduler.set_queue(name, **{**settings, "sink": sink})
+
+
+def _has_other_jobs(scheduler: Scheduler | Client, name: str) -> bool:
+    """Whether jobs wait in a queue that has no sink, and the first is no captured message. If it is
+    one, the settings of the queue were changed without the sink, or another process has given it
+    just now."""
+    for job in scheduler.jobs(queue=name, state=State.SCHEDULED):
+        return not is_captured(job.payload)
+    return False
+
+
+def _in_use(name: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"queue {name} of oncue has {why}, so captured messages cannot be kept in it. "
+        f"{another(name)}",
+        "/queues",
+    )
+
+
+def _check_name(queue: str) -> None:
     """Refuse a name that SQS takes for a queue and oncue does not."""
     try:
         check_queue_name(queue)

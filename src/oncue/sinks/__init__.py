@@ -9,14 +9,13 @@ from oncue.clock import SystemClock
 from oncue.core.errors import InvalidInput
 from oncue.ports.clock import Clock
 from oncue.ports.sink import PayloadBounds, Sink
-from oncue.sinks.celery_message import CeleryBounds
+from oncue.sinks import celery_message, sqs_captured
 from oncue.sinks.elsewhere import CELERY, ElsewhereSink
 from oncue.sinks.log import LogSink
 from oncue.sinks.memory import named
 from oncue.sinks.sqs_address import SqsAddress, is_queue_url
 from oncue.sinks.sqs_bounds import SqsBounds
 from oncue.sinks.sqs_captured import PREFIX as CAPTURED
-from oncue.sinks.sqs_captured import CapturedBounds
 from oncue.sinks.stream import PREFIX, StreamSink
 
 __all__ = ["bounds_of", "open_sink"]
@@ -42,9 +41,8 @@ def open_sink(url: str, clock: Clock | None = None) -> Sink:
     if url.startswith(CAPTURED):
         address = SqsAddress.read(url.removeprefix(CAPTURED))
         from oncue.sinks.sqs import SqsSink
-        from oncue.sinks.sqs_captured import FORM
 
-        return SqsSink(address, clock or SystemClock(), form=FORM)
+        return SqsSink(address, clock or SystemClock(), form=sqs_captured.FORM)
     if url == CELERY:
         return ElsewhereSink()
     raise InvalidInput(
@@ -59,9 +57,9 @@ def open_sink(url: str, clock: Clock | None = None) -> Sink:
 def bounds_of(url: str) -> PayloadBounds | None:
     """What the sink of a URL takes; None: everything."""
     if url.startswith(CAPTURED):
-        return CapturedBounds()
+        return sqs_captured.MESSAGES
     if url == CELERY:
-        return CeleryBounds()
+        return celery_message.MESSAGES
     url = url.removeprefix(PREFIX)
     if not (url.startswith("sqs:") or is_queue_url(url)):
         return None

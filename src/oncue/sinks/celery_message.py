@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from oncue.core.errors import InvalidInput
+from oncue.sinks.captured import CapturedMessages
 
 
 class CeleryMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -26,24 +26,4 @@ class CeleryMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     """The names of the queues that have to be there when it is published."""
 
 
-_decoder = msgspec.json.Decoder(CeleryMessage)
-
-
-def read(payload: bytes) -> CeleryMessage:
-    """The message that waits as this payload; `InvalidInput` if it is none."""
-    try:
-        return _decoder.decode(payload)
-    except msgspec.MsgspecError as problem:
-        detail = f"it is not a captured message of Celery: {problem}. Other jobs need another queue"
-        raise InvalidInput(detail, "/payload") from None
-
-
-class CeleryBounds:
-    """Which payloads can be published as messages."""
-
-    def problem(self, payload: bytes) -> InvalidInput | None:
-        try:
-            read(payload)
-        except InvalidInput as problem:
-            return problem
-        return None
+MESSAGES = CapturedMessages(CeleryMessage, "a captured message of Celery")

@@ -29,7 +29,6 @@ from oncue.sinks.sqs_message import (
     LONGEST_DELAY_SECONDS,
     Entry,
     MessageForm,
-    UnfitPayload,
 )
 
 ROUNDS = 3  # in which single messages that SQS did not take are sent again
@@ -207,8 +206,8 @@ class _Sending:
         for at in call:
             try:
                 entries[at] = self.form.entry(self.batch[at], at, now, fifo=fifo)
-            except UnfitPayload as problem:
-                self.untaken[at] = Refusal(str(problem), permanent=True)
+            except InvalidInput as problem:
+                self.untaken[at] = Refusal(problem.detail, permanent=True)
         return entries
 
     def _send(self, call: Call) -> None:

@@ -61,7 +61,7 @@ class SqsAddress(NamedTuple):
     def _of_queue_url(cls, url: str) -> SqsAddress:
         parts = urlsplit(url)
         name = _PATH.fullmatch(parts.path)
-        boto.read_options("", "an SQS sink", _FORM, "/sink")
+        boto.require_boto3("an SQS sink", "/sink")
         if name is None or parts.query or parts.fragment:
             raise InvalidInput(f"{url!r} is not the URL of an SQS queue; {_FORM}.", "/sink")
         region = _REGION.fullmatch(parts.netloc)

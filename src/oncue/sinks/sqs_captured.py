@@ -13,10 +13,19 @@ import msgspec
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
-from oncue.sinks.sqs_message import Entry, MessageForm, UnfitPayload, delay_seconds
+from oncue.sinks.captured import CapturedMessages
+from oncue.sinks.sqs_address import SqsAddress
+from oncue.sinks.sqs_message import Entry, MessageForm, delay_seconds
 
 PREFIX = "message:"
 _DECODED_BYTES = (bytes,)
+
+
+def address_of(sink: str | None) -> SqsAddress | None:
+    """The SQS queue to which a sink sends captured messages; None: it sends none."""
+    if sink is None or not sink.startswith(PREFIX):
+        return None
+    return SqsAddress.read(sink.removeprefix(PREFIX))
 
 
 class Attribute(msgspec.Struct, omit_defaults=True):
@@ -40,15 +49,7 @@ class SqsMessage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
         return fields
 
 
-_decoder = msgspec.json.Decoder(SqsMessage)
-
-
-def _decode(payload: bytes) -> SqsMessage:
-    try:
-        return _decoder.decode(payload)
-    except msgspec.MsgspecError as problem:
-        text = f"it is not a captured SQS message: {problem}. Other jobs need another queue"
-        raise UnfitPayload(text) from None
+MESSAGES = CapturedMessages(SqsMessage, "a captured SQS message")
 
 
 def is_captured(payload: Any) -> bool:
@@ -61,15 +62,15 @@ def is_captured(payload: Any) -> bool:
 
 
 def entry(job: Delivery, position: int, now: Moment, *, fifo: bool) -> Entry:
-    made: Entry = {"Id": str(position), **_decode(job.payload).as_fields()}
+    made: Entry = {"Id": str(position), **MESSAGES.read(job.payload).as_fields()}
     if not fifo:  # 0 as well: else the queue's own delay would be added
         made["DelaySeconds"] = delay_seconds(job, now)
     return made
 
 
 def group(job: Delivery) -> str:
-    with suppress(UnfitPayload):
-        return _decode(job.payload).MessageGroupId or job.id
+    with suppress(InvalidInput):
+        return MESSAGES.read(job.payload).MessageGroupId or job.id
     return job.id
 
 
@@ -78,14 +79,3 @@ def size_of(job: Delivery) -> int:
 
 
 FORM = MessageForm(entry, group, size_of)
-
-
-class CapturedBounds:
-    """Which payloads can be sent as messages."""
-
-    def problem(self, payload: bytes) -> InvalidInput | None:
-        try:
-            _decode(payload)
-        except UnfitPayload as problem:
-            return InvalidInput(str(problem), "/payload")
-        return None

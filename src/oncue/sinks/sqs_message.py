@@ -65,15 +65,11 @@ def size_of(job: Delivery) -> int:
     return len(job.payload) + len(job.id.encode()) + ATTRIBUTE_BYTES
 
 
-class UnfitPayload(ValueError):
-    """A job whose payload cannot be sent."""
-
-
 class MessageForm(NamedTuple):
     """How jobs become messages."""
 
     entry: Callable[..., Entry]
-    """Raises `UnfitPayload`."""
+    """Raises `InvalidInput` if a payload cannot be sent."""
     group: Callable[[Delivery], str]
     size_of: Callable[[Delivery], int]
 

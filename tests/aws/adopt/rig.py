@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from decimal import Decimal
 from typing import Any, ClassVar, cast
 from uuid import uuid4
@@ -129,22 +129,24 @@ class Rig:
             return False
         return True
 
-    def adoption(self, outside: Outside | None = None, *, stopped: bool = False) -> Adoption:
-        watched = WatchedClient(client(), outside or Outside())
-        cue = self.cue if outside is None else Scheduler(watch(self.store, outside))
-        table = OthersTable(Table(self.name, lambda: watched), self.keys)
-        return Adoption(cue, table, self.layout(), stopped)
+    def table(self, real: Any = None) -> OthersTable:
+        """`real`: the client, of boto3."""
+        return OthersTable(Table(self.name, lambda: real or client()), self.keys)
 
-    def adopt(self, outside: Outside | None = None, *, stopped: bool = False) -> AdoptReport:
+    def survey(self, *, stopped: bool = False) -> AdoptReport:
+        with closing(self.table()) as table:
+            return Adoption(self.cue, table, self.layout(), stopped).survey()
+
+    def adopt(
+        self, outside: Outside | None = None, *, real: Any = None, stopped: bool = False
+    ) -> AdoptReport:
         """As the command does. `outside` has the requests from when on it changes something."""
-        first = self.adoption(stopped=stopped)
-        queues = set(first.survey().queues)
-        first.table.close()
-        adoption = self.adoption(outside, stopped=stopped)
-        try:
-            return adoption.run(queues)
-        finally:
-            adoption.table.close()
+        queues, cue = set(self.survey(stopped=stopped).queues), self.cue
+        if outside is not None:
+            real = WatchedClient(client(), outside)
+            cue = Scheduler(cast(Store, WatchedStore(self.store, outside)))
+        with closing(self.table(real)) as table:
+            return Adoption(cue, table, self.layout(), stopped).run(queues)
 
     def jobs(self, queue: str) -> list[Job]:
         found: list[Job] = []
@@ -168,10 +170,6 @@ class WatchedStore:
 
     def insert(self, *arguments: Any) -> Any:
         return self._outside.do(lambda: self._store.insert(*arguments))
-
-
-def watch(store: Store, outside: Outside) -> Store:
-    return cast(Store, WatchedStore(store, outside))
 
 
 class WaiterRig(Rig):

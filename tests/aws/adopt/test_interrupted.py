@@ -14,6 +14,7 @@ import pytest
 from oncue.aws import others_table
 from oncue.core.moment import parse
 from oncue_bench.dynamodb import errors
+from oncue_bench.dynamodb.wrapped import Call, WrappedClient
 from tests.stores.dynamo import client
 
 from .rig import Killed, Outside, Rig, TaskRig, WaiterRig, message, task
@@ -187,24 +188,19 @@ def test_an_item_that_changes_meanwhile_is_adopted_as_it_is_by_the_next_run(
 
 
 def test_a_transaction_whose_answer_is_lost_is_done_once() -> None:
-    rig, outside = waiter("memory"), Outside()
-    adoption = rig.adoption(outside)
-    real = adoption.table._table.client
-    lost: list[Any] = []
+    rig = waiter("memory")
+    lost: list[Call] = []
 
-    class Deaf:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(real, name)
-
-        def transact_write_items(self, **asked: Any) -> Any:
-            answer = real.transact_write_items(**asked)
-            if len(lost) < 2:
-                lost.append(asked)
+    class Deaf(WrappedClient):
+        def during(self, call: Call) -> Any:
+            answer = self.send(call)
+            if call.method == "transact_write_items" and len(lost) < 2:
+                lost.append(call)
                 raise errors.no_answer(client())
             return answer
 
-    adoption.table._table.client = Deaf()
-    report = adoption.run(set(adoption.survey().queues))
+    report = rig.adopt(real=Deaf(client()))
+    assert len(lost) == 2
     assert (report.adopted, report.lost) == (len(NAMES), 0)
     assert adopted(rig) == list(NAMES)
     rig.close()

@@ -7,7 +7,6 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
-from oncue.aws.adoption import Adoption
 from oncue.aws.others_table import OthersTable
 from oncue.core.errors import StoreUnusable
 from oncue.stores.dynamodb.table import Table
@@ -33,10 +32,7 @@ def test_a_run_needs_what_the_page_says(sid: str) -> None:
     rig: Rig = WaiterRig() if sid == "OncueAdoptWaiter" else TaskRig()
     rig.put(message("a") if isinstance(rig, WaiterRig) else task("a"))
     recording = Recording(client())
-    table = OthersTable(Table(rig.name, lambda: recording), rig.keys)
-    adoption = Adoption(rig.cue, table, rig.layout())
-    assert adoption.run(set(adoption.survey().queues)).adopted == 1
-    table.close()
+    assert rig.adopt(real=recording).adopted == 1
     assert {one.action for one in recording.needed} == granted(sid)
     assert {one.resource for one in recording.needed} == {"table"}
     rig.close()

@@ -69,8 +69,8 @@ def test_in_the_hours_of_the_system_the_tasks_of_the_day_are_left_to_it() -> Non
         rig = TaskRig()
         rig.clock.set(now)
         rig.put(task("today"), task("tomorrow", "2122-03-07#1"), task("before", "2122-03-05#2"))
-        assert rig.adoption().survey().left == left
-        assert rig.adoption(stopped=True).survey().left == 0
+        assert rig.survey().left == left
+        assert rig.survey(stopped=True).left == 0
         rig.close()
 
 

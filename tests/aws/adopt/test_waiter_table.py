@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from oncue import State
+from oncue.aws.adoption import Adoption
 from oncue.aws.others_table import OthersTable
+from oncue.aws.waiter_table import WaiterLayout
 from oncue.core.errors import Conflict, InvalidInput
 from oncue.core.job import Delivery
 from oncue.core.moment import to_datetime
 from oncue.sinks.sqs_captured import entry
+from oncue.stores.dynamodb.table import Table
+from tests.stores.dynamo import client
 
 from .rig import HOUR, NOW, STORES, TaskRig, WaiterRig, message
 
@@ -171,7 +176,7 @@ def test_a_queue_with_another_sink_is_refused_before_anything_is_taken(
 def test_a_queue_that_workers_use_is_refused(plain_rig: WaiterRig) -> None:
     plain_rig.cue.schedule("for a worker", queue="mailers")
     plain_rig.put(message("a"))
-    with pytest.raises(Conflict, match="has jobs and no sink"):
+    with pytest.raises(Conflict, match="has jobs or settings, and no sink"):
         plain_rig.adopt()
     assert len(plain_rig.items()) == 1
 
@@ -187,16 +192,15 @@ def test_a_queue_that_sends_such_messages_keeps_its_settings(plain_rig: WaiterRi
 
 def test_a_table_of_another_layout_is_refused() -> None:
     rig = TaskRig()
-    adoption = rig.adoption()
-    adoption.table = OthersTable(adoption.table._table, WaiterRig.keys)
-    with pytest.raises(InvalidInput, match=r"its keys are requestId .*scheduler \(HASH, S\)"):
-        adoption.survey()
+    refused = pytest.raises(InvalidInput, match=r"its keys are requestId .*scheduler \(HASH, S\)")
+    with closing(OthersTable(Table(rig.name, client), WaiterRig.keys)) as table, refused:
+        Adoption(rig.cue, table, WaiterLayout()).survey()
     rig.close()
 
 
 def test_a_survey_changes_nothing(rig: WaiterRig) -> None:
     rig.put(message("a"), message("soon", NOW))
-    report = rig.adoption().survey()
+    report = rig.survey()
     assert (report.seen, report.adopted, report.left) == (2, 1, 1)
     assert len(rig.items()) == 2
     assert rig.cue.queues() == []

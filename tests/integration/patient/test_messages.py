@@ -2,122 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from threading import Event
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
-from oncue import Scheduler
-from oncue.clock import FakeClock, SystemClock
-from oncue.core.errors import InvalidInput, StoreUnavailable
+from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import State
 from oncue.core.moment import to_datetime
-from oncue.engine.poller import Poller
-from oncue.integrations.sqs import PatientSqs, patient
-from oncue.stores.memory.store import MemoryStore
+from tests.integration.patient.place import ATTRIBUTES, DAY, TRACE, NotingClient, Place, entry
 from tests.servers import ministack_endpoint
-from tests.servers.clients import CREDENTIALS
-from tests.stores.kinds import open_kind
-
-DAY = 86_400
-ATTRIBUTES = {
-    "kind": {"DataType": "String", "StringValue": "häll"},
-    "count": {"DataType": "Number.int", "StringValue": "3"},
-    "raw": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
-}
-TRACE = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46"}}
-
-
-class Counted:
-    """A client of boto3 that writes down what is sent."""
-
-    def __init__(self) -> None:
-        make: Any = boto3.client
-        self.client = make(
-            "sqs",
-            endpoint_url=os.environ.get("MINISTACK") or ministack_endpoint(),
-            region_name="eu-central-1",
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-        )
-        self.batches: list[list[Any]] = []
-        self.before: Callable[[], None] = lambda: None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.client, name)
-
-    def send_message(self, *args: Any, **call: Any) -> Any:
-        if call.get("DelaySeconds", 0) > 900:
-            raise ClientError(
-                {"Error": {"Code": "InvalidParameterValue", "Message": "must be <= 900"}},
-                "SendMessage",
-            )
-        return self.client.send_message(*args, **call)
-
-    def send_message_batch(self, **call: Any) -> Any:
-        self.before()
-        answer = self.client.send_message_batch(**call)
-        self.batches.append(list(call["Entries"]))
-        return answer
-
-
-class Place:
-    """A queue of SQS, a store, and the patient client. Its poller makes steps by hand."""
-
-    def __init__(self, *, fifo: bool = False, cue: Scheduler | None = None, **options: Any) -> None:
-        self.clock = FakeClock(SystemClock().now())
-        self.cue = cue or Scheduler(MemoryStore(self.clock))
-        self.real = Counted()
-        self.name = f"patient-{uuid4().hex}{'.fifo' if fifo else ''}"
-        attributes = {"FifoQueue": "true"} if fifo else {}
-        made = self.real.client.create_queue(QueueName=self.name, Attributes=attributes)
-        self.url = made["QueueUrl"]
-        self.sqs = patient(self.real, self.cue, poll_seconds=30, **options)
-
-    def poll(self) -> float:
-        assert self.sqs.poller is not None
-        return self.sqs.poller.step()
-
-    def received(self) -> list[Any]:
-        found: list[Any] = []
-        while more := self.real.client.receive_message(
-            QueueUrl=self.url,
-            MaxNumberOfMessages=10,
-            MessageAttributeNames=["All"],
-            AttributeNames=["All"],
-        ).get("Messages"):
-            found += more
-        return found
-
-    def send(self, body: str = "hello", **more: Any) -> Any:
-        return self.sqs.send_message(QueueUrl=self.url, MessageBody=body, **more)
-
-
-@pytest.fixture(autouse=True)
-def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No poller runs by itself."""
-    monkeypatch.setattr(Poller, "start", lambda self: None)
-
-
-@pytest.fixture
-def place() -> Iterator[Place]:
-    place = Place()
-    yield place
-    place.cue.close()
-
-
-def entry(entry_id: str, body: str = "x", **more: Any) -> dict[str, Any]:
-    return {"Id": entry_id, "MessageBody": body, **more}
 
 
 def test_900_seconds_are_native_and_901_are_captured(place: Place) -> None:
@@ -178,7 +74,7 @@ def test_a_poll_that_is_late_sends_at_once_and_without_the_delay_of_the_queue(
     assert sent["DelaySeconds"] == 0
 
 
-def test_deliver_at(place: Place) -> None:
+def test_deliver_at_is_the_due_time(place: Place) -> None:
     at = datetime.now(UTC) + timedelta(days=400)
     answer = place.send(DeliverAt=at)
     assert abs(place.cue.job(answer["MessageId"]).due_at - at) < timedelta(milliseconds=1)
@@ -276,7 +172,7 @@ def test_a_queue_that_is_not_opted_in_gets_the_error_of_sqs_itself() -> None:
 @pytest.mark.parametrize("by", ["name", "url", "mapping"])
 def test_queues_are_opted_in_by_name_or_url(by: str) -> None:
     name = f"patient-{uuid4().hex}"
-    url = Counted().client.create_queue(QueueName=name)["QueueUrl"]
+    url = NotingClient().client.create_queue(QueueName=name)["QueueUrl"]
     queues: Any = {"name": [name], "url": [url], "mapping": {name: "later"}}[by]
     place = Place(queues=queues)
     place.url = url
@@ -306,18 +202,6 @@ def test_a_batch_mixes_both_kinds_and_keeps_the_ids(place: Place) -> None:
     assert jobs == {one["MessageId"] for one in answer["Successful"] if "late" in one["Id"]}
     [sent] = place.real.batches
     assert [one["Id"] for one in sent] == ["now", "soon"]
-
-
-def test_a_batch_whose_native_part_fails_leaves_nothing_captured(place: Place) -> None:
-    def fail() -> None:
-        raise ClientError({"Error": {"Code": "RequestThrottled"}}, "SendMessageBatch")
-
-    place.real.before = fail
-    with pytest.raises(ClientError, match="RequestThrottled"):
-        place.sqs.send_message_batch(
-            QueueUrl=place.url, Entries=[entry("a"), entry("b", DelaySeconds=DAY)]
-        )
-    assert [job.state for job in place.cue.jobs()] == [State.CANCELLED]
 
 
 @pytest.mark.parametrize(
@@ -401,20 +285,6 @@ def test_everything_else_is_the_client_s(place: Place) -> None:
         place.sqs.send_message(place.url, "x")
 
 
-def test_a_failed_capture_raises_and_nothing_is_sent(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def down(*_: Any) -> Any:
-        raise StoreUnavailable("the disk is full")
-
-    monkeypatch.setattr(place.cue.store, "insert", down)
-    with pytest.raises(StoreUnavailable):
-        place.sqs.send_message_batch(
-            QueueUrl=place.url, Entries=[entry("a"), entry("b", DelaySeconds=DAY)]
-        )
-    assert place.received() == []
-
-
 def test_an_oncue_queue_with_another_sink_is_left_alone(place: Place) -> None:
     place.cue.set_queue(place.name, sink="log:")
     with pytest.raises(InvalidInput, match="Give the messages another queue"):
@@ -436,119 +306,3 @@ def test_settings_of_the_oncue_queue_stay(place: Place) -> None:
     place.send(DelaySeconds=DAY)
     queue = place.cue.queue(place.name)
     assert (queue.retention_seconds, queue.sink) == (0, f"message:{place.url}")
-
-
-DYING = """
-import os, sys
-from tests.integration.test_patient_sqs import Counted
-from oncue import Scheduler
-from oncue.integrations.sqs import patient
-
-real = Counted()
-send = real.client.send_message_batch
-real.client.send_message_batch = lambda **call: (send(**call), os._exit(9))
-patient(real, Scheduler(sys.argv[1]), poll_seconds=0.5).poller._loop._thread.join()
-"""
-
-
-def test_a_process_that_dies_in_the_middle_of_a_batch_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = f"sqlite:///{tmp_path / 'jobs.db'}"
-    place = Place(cue=Scheduler(store))
-    place.cue.set_queue(place.name, lease_seconds=1)
-    for number in range(30):
-        place.send(str(number), DeliverAt=datetime.now(UTC))
-    environment = {**os.environ, "MINISTACK": ministack_endpoint()}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    done = subprocess.run([sys.executable, "-c", DYING, store], env=environment, timeout=60)
-    assert done.returncode == 9
-    before = {one["Body"] for one in place.received()}
-    assert before
-    monkeypatch.undo()
-    other = patient(place.real, place.cue, poll_seconds=0.2)
-    other.start()
-    while place.cue.stats(place.name).counts.get(State.SUCCEEDED) != 30:
-        Event().wait(0.05)
-    other.stop()
-    place.cue.close()
-    after = {one["MessageBody"] for batch in place.real.batches for one in batch}
-    assert before | after == {str(number) for number in range(30)}
-
-
-def test_two_pollers_send_each_message_once(place: Place) -> None:
-    other = patient(place.real, place.cue, poll_seconds=30)
-    for number in range(30):
-        place.send(str(number), DelaySeconds=DAY)
-    place.clock.advance(DAY)
-    assert other.poller is not None
-    with ThreadPoolExecutor() as threads:
-        for done in [threads.submit(other.poller.step), threads.submit(place.poll)]:
-            done.result()
-    bodies = [int(one["MessageBody"]) for batch in place.real.batches for one in batch]
-    assert sorted(bodies) == list(range(30))
-
-
-def test_the_poller_starts_and_stops_with_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    place = Place(cue=Scheduler("memory:"))
-    sent = Event()
-    place.real.before = sent.set
-    place.send(DeliverAt=datetime.now(UTC))
-    assert sent.wait(30)
-    place.sqs.stop()
-    place.sqs.close()
-    place.cue.close()
-
-
-@pytest.mark.parametrize("wrong", ["often", "-1", "901"])
-def test_a_wrong_poll_interval_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
-    monkeypatch.setenv("ONCUE_POLL_SECONDS", wrong)
-    with Scheduler("memory:") as cue, pytest.raises(InvalidInput):
-        PatientSqs(Counted(), cue, None, None)
-
-
-def test_no_poller_runs_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONCUE_POLL_SECONDS", "0")
-    with Scheduler("memory:") as cue:
-        assert patient(Counted(), cue).poller is None
-    assert os.environ["ONCUE_POLL_SECONDS"] == "0"
-
-
-def test_a_server_sends_what_others_have_captured(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    place.send(DelaySeconds=DAY, MessageAttributes=ATTRIBUTES)
-    place.clock.advance(DAY)
-    while not (found := place.received()):
-        place.cue.engine.step_all()
-    [message] = found
-    assert message["MessageAttributes"]["raw"]["BinaryValue"] == b"\x00\xff"
-    assert "oncue-job-id" not in message["MessageAttributes"]
-
-
-def test_a_payload_that_is_no_message_is_refused_or_fails(place: Place) -> None:
-    place.send(DelaySeconds=DAY)
-    with pytest.raises(InvalidInput, match="not a captured SQS message"):
-        place.cue.schedule({"to": "ada"}, queue=place.name)
-    place.cue.set_queue("old", sink=None)
-    old = place.cue.schedule({"to": "ada"}, queue="old")
-    place.cue.set_queue("old", sink=f"message:{place.url}")
-    place.poll()
-    assert place.cue.job(old.id).state is State.FAILED
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])
-def test_every_store_keeps_messages(kind: str, tmp_path: Path) -> None:
-    clock = FakeClock(SystemClock().now())
-    place = Place(cue=Scheduler(open_kind(kind, tmp_path / "jobs.db", clock)))
-    place.clock = clock
-    given: dict[str, Any] = {"MessageAttributes": ATTRIBUTES}
-    for number in range(3):
-        place.send(str(number), DelaySeconds=DAY, **given)
-    clock.advance(DAY)
-    place.poll()
-    assert sorted(one["Body"] for one in place.received()) == ["0", "1", "2"]
-    place.cue.close()

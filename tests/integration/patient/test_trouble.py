@@ -7,7 +7,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,21 +19,12 @@ from oncue.engine.engine import Engine
 from oncue.engine.poller import Poller
 from oncue.integrations import sqs_queues
 from oncue.integrations.sqs import patient
-from tests.integration.test_patient_sqs import DAY, Place, entry
+from tests.integration.patient.place import DAY, Place, entry
 from tests.servers import ministack_endpoint
 
 
-@pytest.fixture(autouse=True)
-def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No poller runs by itself."""
-    monkeypatch.setattr(Poller, "start", lambda self: None)
-
-
-@pytest.fixture
-def place() -> Iterator[Place]:
-    place = Place()
-    yield place
-    place.cue.close()
+def down(*_: Any) -> Any:
+    raise StoreUnavailable("the disk is full")
 
 
 def throttle() -> None:
@@ -45,6 +35,22 @@ def send_both(place: Place, **late: Any) -> Any:
     """One message that SQS takes at once, and one that waits."""
     entries = [entry("a"), entry("b", DelaySeconds=DAY, **late)]
     return place.sqs.send_message_batch(QueueUrl=place.url, Entries=entries)
+
+
+def test_a_batch_that_fails_leaves_nothing_captured(place: Place) -> None:
+    place.real.before = throttle
+    with pytest.raises(ClientError, match="RequestThrottled"):
+        send_both(place)
+    assert [job.state for job in place.cue.jobs()] == [State.CANCELLED]
+
+
+def test_a_capture_that_fails_is_raised_and_nothing_is_sent(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place.cue.store, "insert", down)
+    with pytest.raises(StoreUnavailable):
+        send_both(place)
+    assert place.received() == []
 
 
 def test_a_batch_that_fails_leaves_the_earlier_message_of_its_key(place: Place) -> None:
@@ -58,9 +64,6 @@ def test_a_batch_that_fails_leaves_the_earlier_message_of_its_key(place: Place) 
 def test_a_batch_that_fails_says_why_even_if_the_store_fails_then(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def down(*_: Any) -> Any:
-        raise StoreUnavailable("the disk is full")
-
     monkeypatch.setattr(place.cue, "cancel", down)
     place.real.before = throttle
     with pytest.raises(ClientError, match="RequestThrottled"):
@@ -108,16 +111,16 @@ def test_a_long_poll_interval_is_kept(place: Place, monkeypatch: pytest.MonkeyPa
         return 100.0
 
     monkeypatch.setattr(Poller, "step", step)
-    turn = sqs.poller._loop.step
-    assert turn() == 100
+    look = sqs.poller.look
+    assert look() == 100
     place.clock.advance(30)
-    assert (turn(), len(looks)) == (70, 1)
+    assert (look(), len(looks)) == (70, 1)
     sqs.send_message(QueueUrl=place.url, MessageBody="x", DeliverAt=to_datetime(looks[0] + 31_000))
-    assert (turn(), len(looks)) == (70, 1)
+    assert (look(), len(looks)) == (70, 1)
     place.clock.advance(1)
-    assert (turn(), len(looks)) == (100, 2), "something is due that this process knows of"
+    assert (look(), len(looks)) == (100, 2), "something is due that this process knows of"
     place.clock.advance(100)
-    assert (turn(), len(looks)) == (100, 3)
+    assert (look(), len(looks)) == (100, 3)
 
 
 AWS = "https://sqs.eu-central-1.amazonaws.com/111122223333/mail"
@@ -192,6 +195,17 @@ def test_other_queues_of_the_store_are_none_of_its_business(
     assert caplog.records == []
 
 
+def test_who_may_not_ask_for_the_settings_of_a_queue_may_send(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(**_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetQueueAttributes")
+
+    monkeypatch.setattr(place.real.client, "get_queue_attributes", deny)
+    answer = place.send(DelaySeconds=DAY)
+    assert place.cue.job(answer["MessageId"]).state is State.SCHEDULED
+
+
 def test_a_slash_at_the_end_of_the_url_changes_nothing() -> None:
     place = Place(fifo=True)
     ids = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
@@ -205,7 +219,7 @@ def test_a_slash_at_the_end_of_the_url_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("first", ["-", "_"])
-def test_a_name_that_is_none_for_oncue_needs_another(first: str) -> None:
+def test_a_queue_whose_name_oncue_refuses_needs_another_name(first: str) -> None:
     place = Place()
     name = first + place.name
     place.url = place.real.client.create_queue(QueueName=name)["QueueUrl"]
@@ -215,11 +229,11 @@ def test_a_name_that_is_none_for_oncue_needs_another(first: str) -> None:
 
 FORKING = """
 import os, sys
-from tests.integration.test_patient_sqs import Counted
+from tests.integration.patient.place import NotingClient
 from oncue import Scheduler
 from oncue.integrations.sqs import patient
 
-real = Counted()
+real = NotingClient()
 url = real.client.create_queue(QueueName="forked")["QueueUrl"]
 sqs = patient(real, Scheduler("memory:"), poll_seconds=0)
 

@@ -102,8 +102,8 @@ class SqsSink:
             threads.shutdown()
 
     def _send_at_once(self, sending: _Sending, lanes: Sequence[Sequence[Call]]) -> None:
-        """Each lane is sent once. Where threads do not take it, as when the program ends, this one
-        does."""
+        """Each lane is sent once. If the pool takes no more work, because the program ends, this
+        thread sends what is left."""
         left = deque(lanes)
 
         def send() -> None:
@@ -222,22 +222,22 @@ class _Sending:
                 taken = {one["Id"] for one in answer.get("Successful") or ()}
                 failed = {one["Id"]: one for one in answer.get("Failed") or ()}
             except Exception as error:  # also if the answer is none
-                self._failed(error, left)
+                self._call_failed(error, left)
                 return
             untaken = {at: one for at, one in left.items() if one["Id"] not in taken}
             if any(one["Id"] not in failed for one in untaken.values()):
-                self._failed(sqs_trouble.Unnamed(), untaken)
+                self._call_failed(sqs_trouble.Unnamed(), untaken)
                 return
-            left = self._not_for_good(failed, left)
+            left = self._to_send_again(failed, left)
             if not left:
                 return
         for at, one in left.items():
             self.untaken[at] = Refusal(f"SQS: {code_of(failed[one['Id']])}", permanent=False)
 
-    def _not_for_good(
+    def _to_send_again(
         self, failed: Mapping[str, Any], sent: Mapping[int, Entry]
     ) -> dict[int, Entry]:
-        """The messages that may be taken if they are sent again."""
+        """The messages that SQS may take later. Those that it never takes are refused."""
         again: dict[int, Entry] = {}
         for at, one in sent.items():
             failure = failed.get(one["Id"])
@@ -249,7 +249,7 @@ class _Sending:
                 again[at] = one
         return again
 
-    def _failed(self, error: Exception, left: Mapping[int, Entry]) -> None:
+    def _call_failed(self, error: Exception, left: Mapping[int, Entry]) -> None:
         """A whole call was refused, or was not answered."""
         if not sqs_trouble.is_of_messages(error):
             self.trouble = self.trouble or error

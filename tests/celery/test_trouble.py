@@ -127,6 +127,25 @@ def test_a_message_that_is_refused_does_not_hold_up_the_others(open_shop: OpenSh
         late.exchange.delete()
 
 
+@pytest.mark.parametrize("kind", ["memory", "rabbitmq"])
+def test_a_message_that_no_client_can_publish_does_not_hold_up_the_others(
+    kind: str, open_shop: OpenShop
+) -> None:
+    """Without a delay, Celery would tell its sender."""
+    odd: dict[str, Any] = {"delivery_mode": "nonsense"}
+    if kind == "rabbitmq":
+        odd = {"headers": {"number": 2**70}}
+    shop = open_shop(rabbitmq_url() if kind == "rabbitmq" else "memory://")
+    shop.install()
+    shop.add.apply_async([0], countdown=DAY, task_id="0", **odd)
+    shop.add.apply_async([1], countdown=DAY + 1, task_id="1")
+    shop.pass_seconds(DAY + 1)
+    assert ids(shop.arrived()) == ["1"]
+    refused, taken = shop.jobs()
+    assert (refused.state, refused.attempt, taken.state) == (State.SCHEDULED, 0, State.SUCCEEDED)
+    assert "it cannot be published" in str(refused.error)
+
+
 def test_a_poller_that_is_killed_in_the_middle_loses_nothing(
     open_shop: OpenShop, tmp_path: Path
 ) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 from amqp.exceptions import ChannelError, MessageNacked
 from kombu import Producer
+from kombu.exceptions import OperationalError
 
 from oncue.core.errors import InvalidInput, SinkDown
 from oncue.core.job import Delivery
 from oncue.ports.sink import Refusal, SinkTraits
 from oncue.sinks.celery_message import CeleryMessage, read
 
+TOLD = (ChannelError, MessageNacked)
 CONFIRM_SECONDS = 30.0  # a broker that does not say by then that it has a message is in trouble
 
 
@@ -28,7 +30,7 @@ class CelerySink:
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
         refused: dict[int, Refusal] = {}
         place = 0
-        known: tuple[type[Exception], ...] = (OSError,)
+        known: tuple[type[Exception], ...] = (OSError, OperationalError)
         try:
             with self._connection() as connection:
                 known += connection.connection_errors
@@ -39,14 +41,17 @@ class CelerySink:
                         self._publish(producer, read(job.payload))
                     except InvalidInput as problem:
                         refused[place] = Refusal(problem.detail, permanent=True)
-                    except (ChannelError, MessageNacked) as error:  # of its exchange or queue alone
-                        refused[place] = Refusal(_told(error), permanent=False)
+                    except known:
+                        raise
+                    except Exception as error:  # of this message, its exchange or queue alone
+                        why = f"it cannot be published: {_told(error, TOLD)}"
+                        refused[place] = Refusal(why, permanent=False)
                         producer.channel.close()  # if RabbitMQ has not done so
                         producer = self._producer(connection)
         except Exception as error:
             untaken = {**dict.fromkeys(range(place, len(batch))), **refused}
-            why = _told(error) if isinstance(error, known) else type(error).__name__
-            raise SinkDown(f"the broker is in trouble: {why}", untaken=untaken) from None
+            why = f"the broker is in trouble: {_told(error, known)}"
+            raise SinkDown(why, untaken=untaken) from None
         return refused
 
     def close(self) -> None:
@@ -89,6 +94,7 @@ class CelerySink:
         return found
 
 
-def _told(error: Exception) -> str:
+def _told(error: Exception, told: tuple[type[Exception], ...]) -> str:
     """Of connections and channels; the messages of other errors may quote payloads."""
-    return f"{type(error).__name__}: {error}"
+    kind = type(error).__name__
+    return f"{kind}: {error}" if isinstance(error, told) else kind

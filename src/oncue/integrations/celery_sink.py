@@ -16,6 +16,12 @@ from oncue.sinks.celery_message import CeleryMessage, read
 
 TOLD = (ChannelError, MessageNacked)
 CONFIRM_SECONDS = 30.0  # a broker that does not say by then that it has a message is in trouble
+SILENCE: dict[str, Sequence[str]] = {
+    "amqp": ("read_timeout", "write_timeout"),
+    "redis": ("socket_timeout", "socket_connect_timeout"),
+}
+"""What limits each wait for an answer, by the kind of broker. Else a connection that is dead, and
+not closed, would keep what it is to publish from all pollers, for as long as this process runs."""
 
 
 class CelerySink:
@@ -59,8 +65,12 @@ class CelerySink:
 
     def _connection(self) -> Any:
         connection = self._app.connection_for_write()
-        if connection.transport.driver_type == "amqp":
-            connection.transport_options = {**connection.transport_options, "confirm_publish": True}
+        driver = connection.transport.driver_type
+        options = dict.fromkeys(SILENCE.get(driver, ()), CONFIRM_SECONDS)
+        options |= connection.transport_options
+        if driver == "amqp":
+            options["confirm_publish"] = True
+        connection.transport_options = options
         return connection
 
     def _producer(self, connection: Any) -> Any:

@@ -89,6 +89,20 @@ def test_the_eta_of_a_countdown_has_the_time_zone_of_the_application(open_shop: 
     assert job.payload["headers"]["eta"] == "2027-01-16T09:00:00+01:00"
 
 
+@pytest.mark.parametrize(
+    ("days", "eta"), [(90, "2027-04-15T10:00:00+02:00"), (300, "2027-11-11T09:00:00+01:00")]
+)
+def test_a_countdown_is_as_long_when_clocks_are_changed(
+    days: int, eta: str, open_shop: OpenShop
+) -> None:
+    shop = open_shop(timezone="Europe/Paris")
+    shop.install()
+    shop.add.apply_async([1], countdown=days * DAY)
+    [job] = shop.jobs()
+    assert job.due_at == shop.in_seconds(days * DAY)
+    assert job.payload["headers"]["eta"] == eta
+
+
 def test_signals_tell_of_a_captured_task_and_may_change_it(shop: Shop) -> None:
     shop.install()
     after: list[Any] = []

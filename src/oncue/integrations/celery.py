@@ -149,9 +149,8 @@ class PatientCelery:
         if countdown:
             if not isinstance(countdown, Real) or countdown <= self._threshold:
                 return None
-            when = to_datetime(now).astimezone(self._app.timezone)
-            when += timedelta(seconds=float(countdown))
-            return Due(from_datetime(when), when.isoformat())
+            when = to_datetime(now) + timedelta(seconds=float(countdown))
+            return Due(from_datetime(when), when.astimezone(self._app.timezone).isoformat())
         try:
             at = from_datetime(maybe_make_aware(maybe_iso8601(eta)))
         except (ValueError, TypeError, AttributeError):

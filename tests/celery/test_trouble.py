@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from oncue.core.lifecycle import State
 from oncue.integrations.celery import install
 from oncue.integrations.celery_sink import CelerySink
 from tests.celery.conftest import OpenShop
+from tests.celery.relay import Relay
 from tests.celery.shop import DAY, PATIENCE, Shop, eventually, ids
 from tests.servers import rabbitmq_url, redis_url
 
@@ -99,6 +101,35 @@ def test_a_broker_that_goes_down_in_the_middle_is_given_the_rest_later(
     assert ids(shop.arrived()) == ["0", "1"]
 
 
+def test_a_connection_that_goes_silent_is_given_up(
+    broker: str, open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A poller that waits for ever would keep its batch from all others."""
+    from kombu import Producer
+
+    monkeypatch.setattr("oncue.integrations.celery_sink.CONFIRM_SECONDS", 0.5)
+    shop = open_shop(broker)
+    shop.install()
+    for n in range(5):
+        shop.add.apply_async([n], countdown=DAY + n, task_id=str(n))
+    published: list[Any] = []
+    publish = Producer.publish
+
+    def publish_some(*args: Any, **options: Any) -> None:
+        if len(published) == 2:
+            relay.go_silent()
+        published.append(publish(*args, **options))
+
+    monkeypatch.setattr(Producer, "publish", publish_some)
+    with closing(Relay(broker)) as relay:
+        shop.app.conf.broker_write_url = relay.url
+        with pytest.raises(SinkDown, match="TimeoutError") as down:
+            CelerySink(shop.app).deliver("celery", deliveries(shop))
+        shop.app.conf.broker_write_url = broker
+    assert sorted(down.value.untaken or ()) == [2, 3, 4]
+    assert ids(shop.arrived()) == ["0", "1"]
+
+
 def test_a_message_that_is_refused_does_not_hold_up_the_others(open_shop: OpenShop) -> None:
     shop = open_shop(rabbitmq_url())
     shop.install()
@@ -117,6 +148,25 @@ def test_a_message_that_is_refused_does_not_hold_up_the_others(open_shop: OpenSh
         assert late.get(no_ack=True) is not None
         late.delete()
         late.exchange.delete()
+
+
+@pytest.mark.parametrize("kind", ["memory", "rabbitmq"])
+def test_a_message_that_no_client_can_publish_does_not_hold_up_the_others(
+    kind: str, open_shop: OpenShop
+) -> None:
+    """Without a delay, Celery would tell its sender."""
+    odd: dict[str, Any] = {"delivery_mode": "nonsense"}
+    if kind == "rabbitmq":
+        odd = {"headers": {"number": 2**70}}
+    shop = open_shop(rabbitmq_url() if kind == "rabbitmq" else "memory://")
+    shop.install()
+    shop.add.apply_async([0], countdown=DAY, task_id="0", **odd)
+    shop.add.apply_async([1], countdown=DAY + 1, task_id="1")
+    shop.pass_seconds(DAY + 1)
+    assert ids(shop.arrived()) == ["1"]
+    refused, taken = shop.jobs()
+    assert (refused.state, refused.attempt, taken.state) == (State.SCHEDULED, 0, State.SUCCEEDED)
+    assert "it cannot be published" in str(refused.error)
 
 
 def test_a_poller_that_is_killed_in_the_middle_loses_nothing(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from celery import chain, chord, group, signals
 from celery.beat import Scheduler as Beat
+from celery.exceptions import TaskRevokedError
 from celery.schedules import schedule
 
 from oncue.clock import FakeClock
@@ -80,6 +82,20 @@ def test_the_eta_of_a_countdown_has_the_time_zone_of_the_application(open_shop: 
     [job] = shop.jobs()
     assert job.due_at == shop.in_seconds(DAY)
     assert job.payload["headers"]["eta"] == "2027-01-16T09:00:00+01:00"
+
+
+@pytest.mark.parametrize(
+    ("days", "eta"), [(90, "2027-04-15T10:00:00+02:00"), (300, "2027-11-11T09:00:00+01:00")]
+)
+def test_a_countdown_is_as_long_when_clocks_are_changed(
+    days: int, eta: str, open_shop: OpenShop
+) -> None:
+    shop = open_shop(timezone="Europe/Paris")
+    shop.install()
+    shop.add.apply_async([1], countdown=days * DAY)
+    [job] = shop.jobs()
+    assert job.due_at == shop.in_seconds(days * DAY)
+    assert job.payload["headers"]["eta"] == eta
 
 
 def test_signals_tell_of_a_captured_task_and_may_change_it(shop: Shop) -> None:
@@ -206,6 +222,44 @@ def test_the_chord_of_a_revoked_task_is_told(options: dict[str, Any], shop: Shop
     shop.app.conf.accept_content = ["yaml"]
     assert patient.cancel(str(second.key))  # the chord is not told of what may not be read
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("odd", [None, [None], "", "x" * 300, "a\nb", uuid4(), {"another"}])
+def test_a_task_that_cannot_be_captured_is_revoked_as_without_oncue(odd: Any, shop: Shop) -> None:
+    told: list[Any] = []
+    patient = shop.install()
+    shop.app.control.broadcast = lambda name, arguments, **_: told.append(arguments["task_id"])
+    shop.add.apply_async([1], countdown=DAY)
+    shop.app.control.revoke(odd)
+    assert told == [odd]
+    assert not patient.cancel(odd)
+    assert [job.state for job in shop.jobs()] == [State.SCHEDULED]
+
+
+def test_all_are_cancelled_before_a_result_backend_is_told_that_may_be_down(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.install()
+    shop.app.control.broadcast = lambda *args, **options: None
+    sent = [shop.add.apply_async([n], countdown=DAY).id for n in range(3)]
+
+    def down(*args: Any, **options: Any) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(shop.app.backend, "store_result", down)
+    with pytest.raises(ConnectionResetError):
+        shop.app.control.revoke(sent)
+    assert {job.state for job in shop.jobs()} == {State.CANCELLED}
+
+
+def test_a_result_that_is_a_message_tells_who_waits_for_it(open_shop: OpenShop) -> None:
+    shop = open_shop(backend="rpc://")
+    shop.install()
+    shop.app.control.broadcast = lambda *args, **options: None
+    result = shop.add.apply_async([1], countdown=DAY)
+    result.revoke()
+    with pytest.raises(TaskRevokedError):
+        result.get(timeout=10)
 
 
 def test_workers_are_told_of_a_revoked_task_even_if_the_store_is_down(

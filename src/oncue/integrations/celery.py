@@ -24,6 +24,7 @@ try:
     from celery.utils.imports import instantiate
     from celery.utils.time import maybe_iso8601, maybe_make_aware
     from kombu import Queue as BrokerQueue
+    from kombu.utils.functional import maybe_list
 except ModuleNotFoundError as missing:
     text = "oncue.integrations.celery needs Celery: pip install 'oncue[celery]'"
     raise ModuleNotFoundError(text, name=missing.name) from None
@@ -45,6 +46,7 @@ from oncue.ports.sink import Sink
 from oncue.scheduler import Scheduler
 from oncue.sinks.celery_message import MESSAGES, CeleryMessage
 from oncue.sinks.elsewhere import CELERY, ElsewhereSink
+from oncue.usecases.intake import label
 from oncue.usecases.queues import change_queue
 
 THRESHOLD_SECONDS = 900.0
@@ -170,9 +172,8 @@ class PatientCelery:
         if countdown:
             if not isinstance(countdown, Real) or countdown <= self._threshold:
                 return None
-            when = to_datetime(now).astimezone(self._app.timezone)
-            when += timedelta(seconds=float(countdown))
-            return Due(from_datetime(when), when.isoformat())
+            when = to_datetime(now) + timedelta(seconds=float(countdown))
+            return Due(from_datetime(when), when.astimezone(self._app.timezone).isoformat())
         try:
             at = from_datetime(maybe_make_aware(maybe_iso8601(eta)))
         except (ValueError, TypeError, AttributeError):
@@ -235,8 +236,7 @@ class PatientCelery:
 
         def revoke_captured(task_id: Any, *args: Any, **options: Any) -> Any:
             try:
-                for one in [task_id] if isinstance(task_id, str) else task_id:
-                    self.cancel(one)
+                self.cancel(*(str(one) for one in maybe_list(task_id) or []))
             finally:  # the tasks may be with workers
                 answer = revoke(task_id, *args, **options)
             return answer
@@ -244,16 +244,22 @@ class PatientCelery:
         control.revoke = revoke_captured
         return control
 
-    def cancel(self, task_id: str) -> bool:
-        """Do not publish a captured task; its result is REVOKED. False: none waits with this
-        id."""
-        cancelled = [job for job in self._waiting(task_id) if self._is_cancelled(job)]
-        for job in cancelled:
-            mark_as_revoked(self._app, task_id, MESSAGES.read(job.payload_json))
+    def cancel(self, *task_ids: str) -> bool:
+        """Do not publish captured tasks; their results are REVOKED. False: none waits with such an
+        id. A result backend that is down is told of none, but all are cancelled."""
+        waiting = ((one, job) for one in task_ids for job in self._waiting(one))
+        cancelled = [(one, job) for one, job in waiting if self._is_cancelled(job)]
+        for one, job in cancelled:
+            mark_as_revoked(self._app, one, MESSAGES.read(job.payload_json))
         return bool(cancelled)
 
     def _waiting(self, task_id: str) -> Iterator[Job]:
         jobs = self._scheduler.jobs
+        try:
+            if label(task_id, "/task_id") is None:  # that would be every job
+                return
+        except InvalidInput:  # none is captured with such an id
+            return
         yield from jobs(queue=self._queue, state=State.SCHEDULED, key=task_id)
         yield from jobs(queue=self._queue, state=State.SCHEDULED, owner=task_id)
 

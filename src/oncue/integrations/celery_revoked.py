@@ -23,17 +23,22 @@ def mark_as_revoked(app: Any, task_id: str, message: CeleryMessage) -> None:
 
 
 def _request(app: Any, message: CeleryMessage) -> Any:
-    """The task as its chord knows it; None: it has none. That stands in the body, which is read
-    only here, only for tasks of a group, and only if the application accepts its serializer."""
+    """The task as the result backend knows it: some send the result to whoever waits for it."""
+    own = {name: message.properties.get(name) for name in ("correlation_id", "reply_to")}
+    return Context(message.headers, **own, chord=_chord(app, message))
+
+
+def _chord(app: Any, message: CeleryMessage) -> Any:
+    """None: it has none. That stands in the body, which is read only here, only for tasks of a
+    group, and only if the application accepts its serializer."""
     if message.headers.get("group") is None:
         return None
     try:
-        chord = _body(app, message)[2].get("chord")
+        return _body(app, message)[2].get("chord")
     except Exception as error:  # of whatever serializer
         text = "the chord of a revoked task is not told, its message cannot be read: %s"
         logger.warning(text, type(error).__name__)
         return None
-    return Context(message.headers, chord=chord)
 
 
 def _body(app: Any, message: CeleryMessage) -> Any:

@@ -7,13 +7,21 @@ from typing import Any
 
 from amqp.exceptions import ChannelError, MessageNacked
 from kombu import Producer
+from kombu.exceptions import OperationalError
 
 from oncue.core.errors import InvalidInput, SinkDown
 from oncue.core.job import Delivery
 from oncue.ports.sink import Refusal, SinkTraits
 from oncue.sinks.celery_message import MESSAGES, CeleryMessage
 
+TOLD = (ChannelError, MessageNacked)
 CONFIRM_SECONDS = 30.0  # a broker that does not say by then that it has a message is in trouble
+SILENCE: dict[str, Sequence[str]] = {
+    "amqp": ("read_timeout", "write_timeout"),
+    "redis": ("socket_timeout", "socket_connect_timeout"),
+}
+"""What limits each wait for an answer, by the kind of broker. Else a connection that is dead, and
+not closed, would keep what it is to publish from all pollers, for as long as this process runs."""
 
 
 class CelerySink:
@@ -28,7 +36,7 @@ class CelerySink:
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
         refused: dict[int, Refusal] = {}
         place = 0
-        known: tuple[type[Exception], ...] = (OSError,)
+        known: tuple[type[Exception], ...] = (OSError, OperationalError)
         try:
             with self._connection() as connection:
                 known += connection.connection_errors
@@ -39,14 +47,17 @@ class CelerySink:
                         self._publish(producer, MESSAGES.read(job.payload))
                     except InvalidInput as problem:
                         refused[place] = Refusal(problem.detail, permanent=True)
-                    except (ChannelError, MessageNacked) as error:  # of its exchange or queue alone
-                        refused[place] = Refusal(_text_of(error), permanent=False)
+                    except known:
+                        raise
+                    except Exception as error:  # of this message, its exchange or queue alone
+                        why = f"it cannot be published: {_told(error, TOLD)}"
+                        refused[place] = Refusal(why, permanent=False)
                         producer.channel.close()  # if RabbitMQ has not done so
                         producer = self._producer(connection)
         except Exception as error:
             untaken = {**dict.fromkeys(range(place, len(batch))), **refused}
-            why = _text_of(error) if isinstance(error, known) else type(error).__name__
-            raise SinkDown(f"the broker is in trouble: {why}", untaken=untaken) from None
+            why = f"the broker is in trouble: {_told(error, known)}"
+            raise SinkDown(why, untaken=untaken) from None
         return refused
 
     def close(self) -> None:
@@ -54,8 +65,12 @@ class CelerySink:
 
     def _connection(self) -> Any:
         connection = self._app.connection_for_write()
-        if connection.transport.driver_type == "amqp":
-            connection.transport_options = {**connection.transport_options, "confirm_publish": True}
+        driver = connection.transport.driver_type
+        options = dict.fromkeys(SILENCE.get(driver, ()), CONFIRM_SECONDS)
+        options |= connection.transport_options
+        if driver == "amqp":
+            options["confirm_publish"] = True
+        connection.transport_options = options
         return connection
 
     def _producer(self, connection: Any) -> Any:
@@ -89,6 +104,7 @@ class CelerySink:
         return found
 
 
-def _text_of(error: Exception) -> str:
-    """Only for errors of connections and channels: the texts of others may quote payloads."""
-    return f"{type(error).__name__}: {error}"
+def _told(error: Exception, told: tuple[type[Exception], ...]) -> str:
+    """Of connections and channels; the messages of other errors may quote payloads."""
+    kind = type(error).__name__
+    return f"{kind}: {error}" if isinstance(error, told) else kind

@@ -36,10 +36,10 @@ class CelerySink:
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
         refused: dict[int, Refusal] = {}
         place = 0
-        known: tuple[type[Exception], ...] = (OSError, OperationalError)
+        known: tuple[type[Exception], ...] = (OSError,)
         try:
             with self._connection() as connection:
-                known += connection.connection_errors
+                known = _of_the_broker(connection)
                 connection.connect()
                 producer = self._producer(connection)
                 for place, job in enumerate(batch):
@@ -102,6 +102,14 @@ class CelerySink:
             except KeyError:
                 continue
         return found
+
+
+def _of_the_broker(connection: Any) -> tuple[type[Exception], ...]:
+    """The errors that are about the broker as a whole: Redis answers with some of them when it is
+    full, or not the primary. `ChannelError` is about a message; and so is `KeyError` here, which
+    kombu counts among those of connections to Redis."""
+    every = (*connection.connection_errors, *connection.channel_errors, OSError, OperationalError)
+    return tuple(one for one in every if one not in (ChannelError, KeyError))
 
 
 def _told(error: Exception, told: tuple[type[Exception], ...]) -> str:

@@ -195,7 +195,8 @@ class PatientCelery:
         if found.sink not in (None, CELERY):
             raise Conflict(f"queue {found.name} is handed over to {found.sink}. {other}")
         if found.sink is None and self._scheduler.store.next_due([found.name]) is not None:
-            raise Conflict(f"queue {found.name} has jobs that are not of Celery. {other}")
+            again = f"If they are of Celery, give it the sink {CELERY} again."
+            raise Conflict(f"queue {found.name} has jobs, and no sink. {again} Else: {other}")
         return replace(found, sink=CELERY)
 
     # What is revoked.

@@ -6,12 +6,14 @@ import socket
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kombu import Exchange, Producer, Queue
+from redis.exceptions import OutOfMemoryError
 
 from oncue import Scheduler
 from oncue.clock import SystemClock
@@ -130,6 +132,24 @@ def test_a_connection_that_goes_silent_is_given_up(
     assert ids(shop.arrived()) == ["0", "1"]
 
 
+def test_a_broker_that_is_full_is_in_trouble(
+    open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kombu import Producer
+
+    shop = open_shop(redis_url())
+    shop.install()
+    shop.add.apply_async([0], countdown=DAY)
+
+    def full(*args: Any, **options: Any) -> None:
+        raise OutOfMemoryError("command not allowed: LPUSH tasks secret")
+
+    monkeypatch.setattr(Producer, "publish", full)
+    with pytest.raises(SinkDown, match="trouble: OutOfMemoryError$") as down:
+        CelerySink(shop.app).deliver("celery", deliveries(shop))
+    assert down.value.untaken == {0: None}
+
+
 def test_a_message_that_is_refused_does_not_hold_up_the_others(open_shop: OpenShop) -> None:
     shop = open_shop(rabbitmq_url())
     shop.install()
@@ -150,15 +170,19 @@ def test_a_message_that_is_refused_does_not_hold_up_the_others(open_shop: OpenSh
         late.exchange.delete()
 
 
-@pytest.mark.parametrize("kind", ["memory", "rabbitmq"])
+@pytest.mark.parametrize(
+    ("url", "odd"),
+    [
+        (redis_url, {"delivery_mode": "nonsense"}),
+        (rabbitmq_url, {"delivery_mode": "nonsense"}),
+        (rabbitmq_url, {"headers": {"number": 2**70}}),
+    ],
+)
 def test_a_message_that_no_client_can_publish_does_not_hold_up_the_others(
-    kind: str, open_shop: OpenShop
+    url: Callable[[], str], odd: dict[str, Any], open_shop: OpenShop
 ) -> None:
     """Without a delay, Celery would tell its sender."""
-    odd: dict[str, Any] = {"delivery_mode": "nonsense"}
-    if kind == "rabbitmq":
-        odd = {"headers": {"number": 2**70}}
-    shop = open_shop(rabbitmq_url() if kind == "rabbitmq" else "memory://")
+    shop = open_shop(url())
     shop.install()
     shop.add.apply_async([0], countdown=DAY, task_id="0", **odd)
     shop.add.apply_async([1], countdown=DAY + 1, task_id="1")

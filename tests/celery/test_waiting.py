@@ -305,6 +305,17 @@ def test_a_queue_that_has_other_jobs_is_not_taken(shop: Shop) -> None:
         shop.add.apply_async([1], countdown=DAY)
 
 
+def test_a_queue_that_lost_its_sink_is_handed_over_when_it_has_it_again(shop: Shop) -> None:
+    shop.install()
+    shop.add.apply_async([1], countdown=DAY)
+    shop.cue.set_queue("celery", rate_per_second=5)
+    with pytest.raises(Conflict, match="give it the sink celery: again"):
+        shop.add.apply_async([1], countdown=DAY)
+    shop.cue.set_queue("celery", sink="celery:", rate_per_second=5)
+    shop.pass_seconds(DAY)
+    assert len(shop.arrived()) == 1
+
+
 def test_a_payload_that_is_no_message_is_refused(shop: Shop) -> None:
     shop.install()
     shop.poll()

@@ -36,10 +36,11 @@ class CelerySink:
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
         refused: dict[int, Refusal] = {}
         place = 0
-        known: tuple[type[Exception], ...] = (OSError, OperationalError)
+        told: tuple[type[Exception], ...] = (OSError,)
         try:
             with self._connection() as connection:
-                known += connection.connection_errors
+                told += connection.connection_errors
+                of_the_broker = _of_the_broker(connection)
                 connection.connect()
                 producer = self._producer(connection)
                 for place, job in enumerate(batch):
@@ -47,7 +48,7 @@ class CelerySink:
                         self._publish(producer, MESSAGES.read(job.payload))
                     except InvalidInput as problem:
                         refused[place] = Refusal(problem.detail, permanent=True)
-                    except known:
+                    except of_the_broker:
                         raise
                     except Exception as error:  # of this message, its exchange or queue alone
                         why = f"it cannot be published: {_told(error, TOLD)}"
@@ -56,7 +57,7 @@ class CelerySink:
                         producer = self._producer(connection)
         except Exception as error:
             untaken = {**dict.fromkeys(range(place, len(batch))), **refused}
-            why = f"the broker is in trouble: {_told(error, known)}"
+            why = f"the broker is in trouble: {_told(error, told)}"
             raise SinkDown(why, untaken=untaken) from None
         return refused
 
@@ -102,6 +103,14 @@ class CelerySink:
             except KeyError:
                 continue
         return found
+
+
+def _of_the_broker(connection: Any) -> tuple[type[Exception], ...]:
+    """The errors that are about the broker as a whole: Redis answers with some of them when it is
+    full, or not the primary. `ChannelError` is about a message; and so is `KeyError` here, which
+    kombu counts among those of connections to Redis."""
+    every = (*connection.connection_errors, *connection.channel_errors, OSError, OperationalError)
+    return tuple(one for one in every if one not in (ChannelError, KeyError))
 
 
 def _told(error: Exception, told: tuple[type[Exception], ...]) -> str:

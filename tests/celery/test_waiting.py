@@ -309,7 +309,7 @@ def test_a_queue_that_lost_its_sink_is_handed_over_when_it_has_it_again(shop: Sh
     shop.install()
     shop.add.apply_async([1], countdown=DAY)
     shop.cue.set_queue("celery", rate_per_second=5)
-    with pytest.raises(Conflict, match="give it the sink celery: again"):
+    with pytest.raises(Conflict, match="oncue queues set celery --sink celery:"):
         shop.add.apply_async([1], countdown=DAY)
     shop.cue.set_queue("celery", sink="celery:", rate_per_second=5)
     shop.pass_seconds(DAY)

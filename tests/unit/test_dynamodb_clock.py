@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -136,6 +137,32 @@ def test_a_date_that_cannot_be_read_says_nothing(date: str) -> None:
     world = World(0)
     world.clock.heard(date, world.machine.now(), world.machine.monotonic())
     assert world.clock.now() == world.machine.now()
+
+
+class Preempted(FakeClock):
+    """Of a process that is interrupted after each reading of a clock."""
+
+    def now(self) -> Moment:
+        found = super().now()
+        self.advance(0.06)
+        return found
+
+    def monotonic(self) -> float:
+        found = super().monotonic()
+        self.advance(0.06)
+        return found
+
+
+def test_a_pause_between_two_readings_of_the_clock_does_not_move_it() -> None:
+    machine = Preempted(1_800_000_000_000)
+    clock = ServiceClock(machine)
+    for _ in range(20):  # at the beginning of a second, its date says most
+        context: dict[str, Any] = {}
+        clock._on_request(context)
+        machine.advance(0.05)
+        date = format_datetime(to_datetime(FakeClock.now(machine) // 1000 * 1000), usegmt=True)
+        clock.heard(date, *context["oncue_sent"])
+    assert clock.skew_seconds == 0
 
 
 # -- on a table ------------------------------------------------------------------------------------

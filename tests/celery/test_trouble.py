@@ -77,21 +77,30 @@ def test_a_broker_that_is_down_gets_the_tasks_later(
     assert {job.attempt for job in shop.jobs()} == {1}
 
 
+def after_two_messages(monkeypatch: pytest.MonkeyPatch, do: Callable[[], None]) -> None:
+    """Do this before the third message is published."""
+    published: list[Any] = []
+    publish = Producer.publish
+
+    def publish_some(*args: Any, **options: Any) -> None:
+        if len(published) == 2:
+            do()
+        published.append(publish(*args, **options))
+
+    monkeypatch.setattr(Producer, "publish", publish_some)
+
+
 def test_a_broker_that_goes_down_in_the_middle_is_given_the_rest_later(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.install()
     for n in range(5):
         shop.add.apply_async([n], countdown=DAY + n, task_id=str(n))
-    published: list[Any] = []
-    publish = Producer.publish
 
-    def publish_some(*args: Any, **options: Any) -> None:
-        if len(published) == 2:
-            raise ConnectionResetError("gone")
-        published.append(publish(*args, **options))
+    def fail() -> None:
+        raise ConnectionResetError("gone")
 
-    monkeypatch.setattr(Producer, "publish", publish_some)
+    after_two_messages(monkeypatch, fail)
     wrong = Delivery("odd", 0, b'{"a": 1}', 1)
     batch = [wrong, *deliveries(shop)]
     with pytest.raises(SinkDown, match="ConnectionResetError: gone") as down:
@@ -107,23 +116,13 @@ def test_a_connection_that_goes_silent_is_given_up(
     broker: str, open_shop: OpenShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A poller that waits for ever would keep its batch from all others."""
-    from kombu import Producer
-
     monkeypatch.setattr("oncue.integrations.celery_sink.CONFIRM_SECONDS", 0.5)
     shop = open_shop(broker)
     shop.install()
     for n in range(5):
         shop.add.apply_async([n], countdown=DAY + n, task_id=str(n))
-    published: list[Any] = []
-    publish = Producer.publish
-
-    def publish_some(*args: Any, **options: Any) -> None:
-        if len(published) == 2:
-            relay.go_silent()
-        published.append(publish(*args, **options))
-
-    monkeypatch.setattr(Producer, "publish", publish_some)
     with closing(Relay(broker)) as relay:
+        after_two_messages(monkeypatch, relay.go_silent)
         shop.app.conf.broker_write_url = relay.url
         with pytest.raises(SinkDown, match="TimeoutError") as down:
             CelerySink(shop.app).deliver("celery", deliveries(shop))

@@ -1,8 +1,9 @@
 """`oncue.aws.forward_started`: the function on the stream of the table.
 
 For queues whose sink is `stream:URL`: the dispatcher marks a job as started, and this function
-gives it to the sink of the URL. Lambda invokes it again with the same records if it fails or is
-stopped; a message that comes twice has the same id and attempt.
+gives it to the sink of the URL. A job that the sink does not take is due again after a while, and
+does not hold up the others. Lambda invokes the function again with the same records if it fails or
+is stopped; a message that comes twice has the same id and attempt.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def test_a_deleted_file_makes_the_server_not_ready_and_nothing_is_acknowledged(o
     reply = own.post("/jobs", {})
     assert reply.status == 503
     assert "The log of the server tells what to do" in reply.json["detail"]
-    assert "was deleted or replaced while it was in use" in own.log
+    until(lambda: "was deleted or replaced while it was in use" in own.log)
     assert own.get("/livez").status == 200
 
 

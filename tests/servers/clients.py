@@ -18,8 +18,20 @@ CREDENTIALS = {
 """Of emulators, as variables of the environment."""
 
 
+CREATE_ATTEMPTS = 20
+
+
 def dynamodb_client(endpoint: str) -> Any:
-    return client("dynamodb", endpoint)
+    made = client("dynamodb", endpoint)
+    made.meta.events.register("needs-retry.dynamodb.CreateTable", _pause_before_another_try)
+    return made
+
+
+def _pause_before_another_try(response: Any, attempts: int, **_: Any) -> float | None:
+    """Seconds, or None: DynamoDB Local sometimes fails to create a table while it is busy, which
+    is no concern of a test."""
+    failed = response is not None and response[0].status_code == 500
+    return 0.2 if failed and attempts < CREATE_ATTEMPTS else None
 
 
 def client(service: str, endpoint: str) -> Any:

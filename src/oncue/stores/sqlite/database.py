@@ -103,7 +103,6 @@ class Database:
     def _open_writer(self) -> apsw.Connection:
         self.presence.check()
         connection = self._connect()
-        connection.transaction_mode = "IMMEDIATE"
         connection.set_busy_handler(self._turnstile.wait_for_lock)
         pragma(connection, "user_version")  # opens the log
         self.presence.note_log(opened=True)

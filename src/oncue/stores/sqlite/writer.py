@@ -293,18 +293,20 @@ class Writer:
         self._sync(full=synced)
         try:
             self._turnstile.enter()
-            with connection:  # begins, commits or rolls back in C, where no signal is delivered
-                self._turnstile.leave()
-                self._owner = threading.get_ident()
-                self._begun()
-                for call in calls:
-                    try:
-                        outcome.answers.append(self._answer(call))
-                    except BaseException as error:
-                        outcome.failure = error
-                        raise
-                self._owner = None
-                outcome.stored = True  # the last step before the commit
+            # Not by `with connection`, during which apsw lets no other thread run.
+            connection.execute("BEGIN IMMEDIATE")
+            self._turnstile.leave()
+            self._owner = threading.get_ident()
+            self._begun()
+            for call in calls:
+                try:
+                    outcome.answers.append(self._answer(call))
+                except BaseException as error:
+                    outcome.failure = error
+                    raise
+            self._owner = None
+            outcome.stored = True  # the last step before the commit
+            connection.execute("COMMIT")
         except BaseException as error:
             if connection.in_transaction:
                 outcome.stored = False

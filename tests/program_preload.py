@@ -8,7 +8,7 @@ import pkgutil
 
 import oncue
 
-LATE = ("uvicorn.lifespan.off", "uvicorn.protocols.http.httptools_impl", "uvloop", "tests.program")
+LATE = ("uvloop", "tests.program")
 
 
 def _import_all() -> None:

@@ -45,6 +45,16 @@ SETTINGS = (
     Setting("token", None, "the access token that the server asks for", secret=True),
     Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),
     Setting("port", 8420, "the port of `oncue serve`; 0: any free one", least=0, most=65535),
+    Setting(
+        "max_connections",
+        10_000,
+        "connections that `oncue serve` keeps; fewer if the system allows fewer open files",
+    ),
+    Setting(
+        "max_unread_mib",
+        256,
+        "memory that `oncue serve` keeps for answers that clients do not read, in MiB",
+    ),
     Setting("rules", None, "the file of rules that the Flask application loads when it starts"),
     Setting(
         "gateway_scopes",

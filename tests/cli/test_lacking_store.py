@@ -113,7 +113,7 @@ def test_what_cannot_be_answered_is_refused_by_name(cue: Scheduler, lack: str) -
 
 def ask(cue: Scheduler, place: str) -> HttpAnswer:
     path, _, query = place.partition("?")
-    return InlineService(cue, ROUTES).answer(whole_request("GET", path, query.encode(), [], b""))
+    return InlineService(cue, ROUTES).answer(whole_request("GET", path, query.encode(), {}, b""))
 
 
 @pytest.mark.parametrize("place", ["/queues", "/queues/mail"])

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from oncue.api.app import Service
+from oncue.api.request import Request
 from oncue.api.routes.jobs import derived_id
 from oncue.scheduler import Scheduler
 from tests.http.happenings import pages
@@ -231,7 +232,6 @@ def test_trouble_with_the_store_says_how_much_is_stored(tmp_path: Path) -> None:
     cue = Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}")
     service = Service(cue, open_to_all=True)
     line = b'{"payload": "%s"}\n' % (b"x" * 1000)
-    sent: list[MutableMapping[str, Any]] = []
     turns = 0
 
     async def receive() -> MutableMapping[str, Any]:
@@ -241,16 +241,13 @@ def test_trouble_with_the_store_says_how_much_is_stored(tmp_path: Path) -> None:
             cue.close()
         return {"type": "http.request", "body": line * 1000, "more_body": turns < 2}
 
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
-
-    headers = [(b"host", b"localhost"), (b"content-type", NDJSON.encode())]
-    scope = {"type": "http", "method": "POST", "path": "/jobs/batch", "query_string": b""}
-    asyncio.run(service({**scope, "headers": headers}, receive, send))
+    headers = {b"host": b"localhost", b"content-type": NDJSON.encode()}
+    answer = asyncio.run(service.respond(Request("POST", b"/jobs/batch", b"", headers, receive)))
     service.close()
 
-    problem = json.loads(sent[1]["body"])
-    assert (sent[0]["status"], problem["accepted"]) == (503, 1000)
+    assert answer is not None
+    problem = json.loads(answer.body)
+    assert (answer.status, problem["accepted"]) == (503, 1000)
     assert "1,000 jobs of this batch are stored" in problem["detail"]
     with Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as again:
         assert len(list(again.jobs())) == 1000

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from oncue.api.server import HttpServer
-from oncue.scheduler import Scheduler
 from tests.http.errand import count
 from tests.http.server import Server
 
@@ -70,20 +66,6 @@ def test_offers_in_a_row_are_all_declined(server: Server) -> None:
     one = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + OFFER + b"\r\n"
     told = answers(server, [one * 50], 50)
     assert {answer["status"] for answer in told} == {"alive"}
-
-
-@pytest.mark.parametrize("part", [b"", b"GET /livez HTTP/1.1\r\nHost: lo"])
-def test_a_head_that_does_not_come_is_not_waited_for(tmp_path: Path, part: bytes) -> None:
-    with Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as cue:
-        server = HttpServer(cue, "127.0.0.1", 0, keep_alive_seconds=0)
-        server.start()
-        with (
-            socket.create_connection((server.host, server.port), 30) as connection,
-            suppress(ConnectionError),  # it was closed before the server had read the bytes
-        ):
-            connection.sendall(part)
-            assert connection.recv(1) == b""
-        assert server.stop(30)
 
 
 def test_an_encoded_slash_belongs_to_its_segment(server: Server) -> None:

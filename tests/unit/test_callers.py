@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from oncue import Scheduler
 from oncue.api.app import Service
 from oncue.api.callers import Callers
+from oncue.api.inline import whole_request
 from oncue.clock import FakeClock
 from oncue.core.access import AccessToken, id_of
 from oncue.core.errors import StoreUnavailable, StoreUnusable
@@ -268,18 +268,10 @@ def test_a_read_that_hangs_is_not_waited_for_in_vain(
 
 async def get(service: Service, path: str, bearer: str) -> int:
     """The status of an answer."""
-    sent: list[MutableMapping[str, Any]] = []
-
-    async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
-
-    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {bearer}".encode())]
-    scope = {"type": "http", "method": "GET", "raw_path": path.encode(), "headers": headers}
-    await service({**scope, "query_string": b""}, receive, send)
-    return int(sent[0]["status"])
+    headers = {b"host": b"localhost", b"authorization": f"Bearer {bearer}".encode()}
+    answer = await service.respond(whole_request("GET", path, b"", headers, b""))
+    assert answer is not None
+    return answer.status
 
 
 def test_a_store_that_hangs_holds_up_neither_health_nor_known_callers(

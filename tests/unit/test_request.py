@@ -11,8 +11,6 @@ import pytest
 from oncue.api.problems import HttpProblem
 from oncue.api.request import BODY_SECONDS, Request
 
-SCOPE = {"method": "POST", "path": "/jobs", "headers": [], "query_string": b""}
-
 
 class Trickle:
     """A client that sends a byte every so often, by the loop's own clock, and never ends."""
@@ -30,7 +28,7 @@ class Trickle:
 def test_a_body_that_trickles_in_is_given_up_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         client = Trickle(asyncio.get_running_loop(), monkeypatch)
-        request = Request(dict(SCOPE), client.receive, "id")
+        request = Request("POST", b"/jobs", b"", {}, client.receive)
         with pytest.raises(HttpProblem) as refused:
             await request.body(limit=1000)
         assert refused.value.fields.status == 408

@@ -1,17 +1,14 @@
-"""The ASGI application: finds the route, checks who asks, runs it, logs and counts it."""
+"""The application: finds the route, checks who asks, runs it, logs and counts it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
-import secrets
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import count
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from oncue.aio import AsyncScheduler
 from oncue.api import problems
@@ -19,22 +16,16 @@ from oncue.api.callers import Callers
 from oncue.api.guard import Guard
 from oncue.api.problems import HttpProblem
 from oncue.api.publishing import Publishing
-from oncue.api.request import Gone, HttpAnswer, Receive, Request, problem_answer
+from oncue.api.request import Gone, HttpAnswer, Request, problem_answer
 from oncue.api.routes import ROUTES
 from oncue.api.routing import Router
 from oncue.api.waiting import Waiting
 from oncue.core.errors import OncueError, StoreError
 from oncue.scheduler import Scheduler
 
-ROUTE = "oncue.route"  # in the scope, once it is known: the path of the route
 READERS = 4  # threads that read the store; as many as it keeps connections for
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 P = ParamSpec("P")
 T = TypeVar("T")
-WITHOUT_CONTENT = (204, 304)  # statuses of answers that have no body by definition
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._=-]{1,64}", re.ASCII)  # those of API Gateway end in "="
-_PROCESS = secrets.token_hex(4)  # with a number it makes an id: chance for each costs a system call
-_numbers = count(1)
 
 logger = logging.getLogger("oncue.http")
 
@@ -102,21 +93,19 @@ class Service:
         in the background otherwise."""
         await self.waiting.rest()
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            raise RuntimeError(f"only HTTP is supported, not {scope['type']}")
-        request = Request(scope, receive, request_id(scope["headers"]))
-        began = self.clock.monotonic()
-        path = "-"
+    async def respond(self, request: Request) -> HttpAnswer | None:
+        """The answer to a request; None: the client left before it was complete, or does not
+        receive what it was to be given. The host then sends the answer and calls `note`."""
+        request.began = self.clock.monotonic()
         try:
             route = self.router.find(request)
-            path = scope[ROUTE] = route.path
+            request.route = route.path
             if route.scope is not None:
                 await self.guard.require(request, route.scope)
             request.read_query(route.query)
             answer = await route.run(self, request)
         except Gone:
-            return
+            return None
         except asyncio.CancelledError:  # only the end of the server cuts a request short
             answer = problem_answer(problems.stopping())
         except Exception as error:
@@ -125,12 +114,15 @@ class Service:
             answer = _too_large(answer)
         if answer.unread is not None and request.has_left():
             answer.unread()
-            return
-        await _send(send, request, answer)
-        seconds = self.clock.monotonic() - began
-        self.cue.telemetry.request(path, request.method, answer.status, seconds)
+            return None
+        return answer
+
+    def note(self, request: Request, status: int) -> None:
+        """Count and log a request that was answered."""
+        seconds = self.clock.monotonic() - request.began
+        self.cue.telemetry.request(request.route, request.method, status, seconds)
         if logger.isEnabledFor(logging.INFO):
-            _log(request, answer.status, seconds)
+            _log(request, status, seconds)
 
 
 def _too_large(answer: HttpAnswer) -> HttpAnswer:
@@ -142,16 +134,6 @@ def _too_large(answer: HttpAnswer) -> HttpAnswer:
         "less at once: most requests have a `limit`."
     )
     return problem_answer(HttpProblem("too-large", text))
-
-
-def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The caller's own, if it sent a plain one; else a new one."""
-    for name, value in headers:
-        if name == b"x-request-id":
-            text = value.decode("latin-1")
-            if _REQUEST_ID.fullmatch(text):
-                return str(text)
-    return f"{_PROCESS}{next(_numbers):08x}"
 
 
 def problem_of(error: Exception, request: Request) -> HttpProblem:
@@ -178,22 +160,6 @@ def _crashed(error: Exception, request: Request) -> HttpProblem:
         f"Something went wrong here; the log tells more about request {request.id}.",
         request_id=request.id,
     )
-
-
-async def _send(send: Send, request: Request, answer: HttpAnswer) -> None:
-    headers = [(b"x-request-id", request.id.encode())]
-    if answer.status not in WITHOUT_CONTENT:
-        headers += [
-            (b"content-type", answer.media_type.encode()),
-            (b"content-length", b"%d" % len(answer.body)),
-        ]
-    headers += [
-        (name.replace("_", "-").encode(), value.encode("latin-1", "replace"))
-        for name, value in answer.headers.items()
-    ]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    body = b"" if request.method == "HEAD" else answer.body
-    await send({"type": "http.response.body", "body": body})
 
 
 def _log(request: Request, status: int, seconds: float) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from oncue.api.app import problem_of, request_id
+from oncue.api.app import problem_of
 from oncue.api.arrival import PENDING, at_once
 from oncue.api.guard import Guard
 from oncue.api.publishing import Fields, published_answer
@@ -56,7 +56,7 @@ class InlineService:
 
 
 def whole_request(
-    method: str, path: str, query: bytes, headers: list[tuple[bytes, bytes]], body: bytes
+    method: str, path: str, query: bytes, headers: Mapping[bytes, bytes], body: bytes
 ) -> Request:
     """A request that has arrived as a whole. `path` is percent-encoded: an encoded slash belongs to
     its segment. The names of headers are in lower case."""
@@ -64,10 +64,4 @@ def whole_request(
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
 
-    scope = {
-        "method": method,
-        "raw_path": path.encode(),
-        "query_string": query,
-        "headers": headers,
-    }
-    return Request(scope, receive, request_id(headers))
+    return Request(method, path.encode(), query, headers, receive)

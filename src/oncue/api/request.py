@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import cache
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -17,9 +20,10 @@ from oncue.ports.clock import Clock
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"
+WITHOUT_CONTENT = (204, 304)  # statuses of answers that have no body by definition
 BODY_LIMIT = 2 * 1024 * 1024  # a payload of 256 KiB may be written with many escapes and spaces
+NO_ROUTE = "-"
 QUERY_LIMIT = 100  # parameters
-ANSWER_BY = "oncue.answer_by"  # in the scope: when the host needs the answer, monotonic
 BODY_SECONDS = 60.0  # how long a body may take to arrive, or its next part where it is streamed
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,6 +31,9 @@ T = TypeVar("T")
 
 write_json = msgspec.json.Encoder().encode
 _decoder: Any = cache(msgspec.json.Decoder)  # one for each shape
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._=-]{1,64}")  # those of API Gateway end in "="
+_PROCESS = secrets.token_hex(4)  # with a number it makes an id: chance for each costs a system call
+_numbers = count(1)
 
 
 class HttpAnswer(NamedTuple):
@@ -36,6 +43,18 @@ class HttpAnswer(NamedTuple):
     headers: Mapping[str, str] = {}
     unread: Callable[[], None] | None = None
     """Called instead of sending the answer if the client has left by then."""
+
+    def all_headers(self, request_id: str) -> list[tuple[str, str]]:
+        """As they are sent."""
+        found = [("x-request-id", request_id)]
+        if self.status not in WITHOUT_CONTENT:
+            found += [
+                ("content-type", self.media_type),
+                ("content-length", str(len(self.body))),
+            ]
+        if self.headers:
+            found += [(name.replace("_", "-"), value) for name, value in self.headers.items()]
+        return found
 
 
 def json_answer(fields: Any, status: int = 200, **headers: str) -> HttpAnswer:
@@ -53,22 +72,35 @@ class Request:
     leaves open, decoded."""
 
     __slots__ = (
-        *("_headers", "_receive", "id", "job_id", "method", "parameters", "path", "query"),
-        "scope",
+        *("_headers", "_query", "_receive", "answer_by", "began", "id", "job_id", "method"),
+        *("parameters", "path", "query", "route"),
     )
 
-    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, request_id: str) -> None:
-        self.scope = scope
-        self.method: str = scope["method"]
-        raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
-        self.path = raw.decode("ascii", "backslashreplace")
+    def __init__(
+        self,
+        method: str,
+        path: bytes,
+        query: bytes,
+        headers: Mapping[bytes, bytes],
+        receive: Receive,
+    ) -> None:
+        """The names of `headers` are in lower case. `receive` is the one of ASGI."""
+        self.method = method
+        self.path = path.decode("ascii", "backslashreplace")
         self.parameters: tuple[str, ...] = ()
         self.query: dict[str, str] = {}
-        self.id = request_id
+        self.id = _id_of(headers)
         self.job_id: str | None = None
         """The job it is about, once known; for the log."""
+        self.route = NO_ROUTE
+        """The path of its route, once known."""
+        self.began = 0.0
+        """When the service began with it, monotonic."""
+        self.answer_by = math.inf
+        """When the host of the service needs the answer, monotonic."""
+        self._query = query
+        self._headers = headers
         self._receive = receive
-        self._headers: dict[bytes, bytes] | None = None
 
     @property
     def subject(self) -> str:
@@ -77,24 +109,20 @@ class Request:
 
     def header(self, name: bytes) -> str | None:
         """The header of this (lower-case) name."""
-        if self._headers is None:
-            self._headers = dict(self.scope["headers"])
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     def seconds_left(self, clock: Clock) -> float:
         """How long the answer may take: any time, unless the host of the service has set an end."""
-        answer_by: float | None = self.scope.get(ANSWER_BY)
-        return math.inf if answer_by is None else max(0.0, answer_by - clock.monotonic())
+        return max(0.0, self.answer_by - clock.monotonic())
 
     def read_query(self, allowed: Collection[str]) -> None:
         """Set `query`; parameters that are unknown or repeated are refused."""
-        text: bytes = self.scope["query_string"]
-        if not text:
+        if not self._query:
             return
         try:
             pairs = parse_qsl(
-                text.decode("ascii"),
+                self._query.decode("ascii"),
                 keep_blank_values=True,
                 errors="strict",
                 max_num_fields=QUERY_LIMIT,
@@ -184,6 +212,18 @@ class Request:
                 headers={"accept": ", ".join(allowed)},
             )
         return given
+
+
+def new_request_id() -> str:
+    return f"{_PROCESS}{next(_numbers):08x}"
+
+
+def _id_of(headers: Mapping[bytes, bytes]) -> str:
+    """The caller's own, if it sent a plain one; else a new one."""
+    own = headers.get(b"x-request-id")
+    if own is not None and _REQUEST_ID.fullmatch(own):
+        return own.decode()
+    return new_request_id()
 
 
 class Gone(Exception):

@@ -1,52 +1,30 @@
-"""The HTTP server: uvicorn in a thread of its own, started and stopped in good order."""
+"""The HTTP server: listens, and is started and stopped in good order."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import socket
 import threading
 
-import uvicorn
-
 from oncue.api.app import Service
-from oncue.api.protocol import Protocol
+from oncue.api.connections import LOOK_SECONDS, ConnectionLimits, Connections
+from oncue.api.descriptors import room_for_connections
 from oncue.core.errors import InvalidInput
 from oncue.core.nodes import Running
 from oncue.scheduler import Scheduler
 from oncue.usecases.tokens import Access
 
 BACKLOG = 2048
-KEEP_ALIVE_SECONDS = 75
-
-
-class _Uvicorn(uvicorn.Server):
-    """Answers requests that wait for work before it waits for all requests to end. Jobs that were
-    claimed for clients that have left are released before the loop ends."""
-
-    service: Service
-    all_answered = True
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.service.drain()
-        await super().shutdown(sockets)
-        state = self.server_state
-        self.all_answered = not (state.tasks or state.connections)
-        await self.service.waiting.idle()
 
 
 class HttpServer:
-    """Listens as soon as it is made; answers between `start` and `stop`."""
+    """Listens as soon as it is made; answers between `start` and `stop`, in a thread of its own."""
 
     def __init__(
-        self,
-        cue: Scheduler,
-        host: str,
-        port: int,
-        *,
-        keep_alive_seconds: int = KEEP_ALIVE_SECONDS,
+        self, cue: Scheduler, host: str, port: int, *, limits: ConnectionLimits | None = None
     ) -> None:
-        """`keep_alive_seconds`: how long a connection may be without a request."""
         local = is_loopback(host)
         if not local and not Access(cue.store, cue.clock).configured:
             raise _open_to_all(host)
@@ -54,24 +32,13 @@ class HttpServer:
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._reporter = cue.reporter
         self._service = Service(cue, open_to_all=local)
-        self._server = _Uvicorn(
-            uvicorn.Config(
-                self._service,
-                loop="auto",
-                http=Protocol,
-                ws="none",
-                lifespan="off",
-                interface="asgi3",
-                access_log=False,
-                log_config=None,
-                log_level="warning",
-                server_header=False,
-                proxy_headers=False,
-                backlog=BACKLOG,
-                timeout_keep_alive=keep_alive_seconds,
-            )
-        )
-        self._server.service = self._service
+        limits = limits or ConnectionLimits()
+        most = min(limits.connections, room_for_connections())
+        self._connections = Connections(self._service, limits._replace(connections=most))
+        self._stopping = asyncio.Event()
+        self._grace_seconds = 0.0
+        self._all_answered = False
+        self._runner = asyncio.Runner(loop_factory=new_loop)
         self._thread = threading.Thread(target=self._run, name="oncue-http", daemon=True)
 
     @property
@@ -80,22 +47,52 @@ class HttpServer:
         return f"http://{host}:{self.port}"
 
     def start(self) -> None:
+        self._connections.loop = self._runner.get_loop()
         self._thread.start()
         self._leave = self._reporter.begin(lambda: Running(url=self.url))
 
     def stop(self, timeout: float) -> bool:
         """Take no more requests, answer those that were begun, end. Whether all ended in time."""
-        self._server.config.timeout_graceful_shutdown = max(1, int(timeout))
-        self._server.should_exit = True
+        self._grace_seconds = timeout
+        self._connections.loop.call_soon_threadsafe(self._stopping.set)
         self._leave()
-        self._thread.join(timeout + 1)
-        return not self._thread.is_alive() and self._server.all_answered
+        self._thread.join(timeout + 2)
+        return not self._thread.is_alive() and self._all_answered
 
     def _run(self) -> None:
         try:
-            self._server.run(sockets=[self._socket])
+            with self._runner as runner:
+                runner.run(self._serve())
         finally:
             self._service.close()
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(
+            self._connections.connect, sock=self._socket, backlog=BACKLOG
+        )
+        looking = loop.create_task(self._look())
+        await self._stopping.wait()
+        looking.cancel()
+        listening.close()
+        self._service.drain()
+        self._all_answered = await self._connections.end(self._grace_seconds)
+        # Jobs that were claimed for clients that have left are released before the loop ends.
+        await self._service.waiting.idle()
+
+    async def _look(self) -> None:
+        while True:
+            self._connections.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The quick one, where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def is_loopback(host: str) -> bool:

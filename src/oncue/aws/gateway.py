@@ -15,11 +15,11 @@ import threading
 from typing import Any
 
 from oncue import config
-from oncue.api.app import ROUTE, Service
+from oncue.api.app import Service
 from oncue.api.guard import AdmittedByGateway, Guard
-from oncue.api.request import ANSWER_BY
+from oncue.api.request import NO_ROUTE, HttpAnswer, Request
 from oncue.aws import metrics, sandbox
-from oncue.aws.http_event import Conversation, HttpEvent, Scope, fits
+from oncue.aws.http_event import HttpEvent, as_event, fits
 from oncue.core.access import check_scopes
 from oncue.core.errors import InvalidInput
 from oncue.ports.clock import Clock
@@ -33,18 +33,17 @@ VARIABLE = "ONCUE_GATEWAY_SCOPES"
 
 def api(event: sandbox.Event, context: sandbox.Context) -> dict[str, Any]:
     """Lambda's handler: answers one request in payload format 2.0."""
-    request = HttpEvent(event)
+    told = HttpEvent(event)
     host = _host()
     began = host.clock.monotonic()
-    scope = request.scope()
-    scope[ANSWER_BY] = began + seconds_to_answer(request, context, host.clock)
-    conversation = Conversation(request.body)
-    host.answer(scope, conversation)
+    request = told.request()
+    request.answer_by = began + seconds_to_answer(told, context, host.clock)
+    answer = host.answer(request)
     milliseconds = round((host.clock.monotonic() - began) * 1000, 2)
-    route = f"{request.method} {scope[ROUTE]}" if ROUTE in scope else "-"
-    measured = {f"requests_{conversation.status // 100}xx": 1, "duration": milliseconds}
+    route = f"{request.method} {request.route}" if request.route != NO_ROUTE else NO_ROUTE
+    measured = {f"requests_{answer.status // 100}xx": 1, "duration": milliseconds}
     metrics.emit({"route": route}, measured, host.clock.now())
-    return conversation.answer()
+    return as_event(request, answer)
 
 
 def seconds_to_answer(request: HttpEvent, context: sandbox.Context, clock: Clock) -> float:
@@ -81,8 +80,8 @@ class HostedService:
         )
         self._thread.start()
 
-    def answer(self, scope: Scope, conversation: Conversation) -> None:
-        asyncio.run_coroutine_threadsafe(self._answer(scope, conversation), self._loop).result()
+    def answer(self, request: Request) -> HttpAnswer:
+        return asyncio.run_coroutine_threadsafe(self._answer(request), self._loop).result()
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -91,11 +90,14 @@ class HostedService:
         self._service.close()
         self._loop.close()
 
-    async def _answer(self, scope: Scope, conversation: Conversation) -> None:
+    async def _answer(self, request: Request) -> HttpAnswer:
         self._refresh()
         self._answering += 1
         try:
-            await self._service(scope, conversation.receive, conversation.send)
+            answer = await self._service.respond(request)
+            assert answer is not None  # nobody leaves: see `Arrived`
+            self._service.note(request, answer.status)
+            return answer
         finally:
             self._answering -= 1
             if not self._answering:

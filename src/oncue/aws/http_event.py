@@ -10,10 +10,10 @@ import asyncio
 import binascii
 import json
 from base64 import b64decode, b64encode
-from collections.abc import MutableMapping
 from typing import Any
 from urllib.parse import quote, unquote
 
+from oncue.api.request import HttpAnswer, Request
 from oncue.core.errors import InvalidInput
 
 VERSION = "2.0"
@@ -26,9 +26,6 @@ ANSWER_LIMIT = 6 * 1024 * 1024 + 100  # bytes of JSON that Lambda takes from a f
 HEAD_ROOM = 16 * 1024  # for all but the body
 SHORT = 512 * 1024  # a body up to this size fits, however it is written
 _PLAIN = "/:@!$&'()*+,;="  # may stand in a path as they are, beside letters, digits and -._~
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
 
 
 class HttpEvent:
@@ -61,59 +58,40 @@ class HttpEvent:
             path = path.removeprefix(prefix)
         return path or "/"
 
-    def scope(self) -> Scope:
-        """For ASGI."""
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "scheme": "https",
-            "method": self.method,
-            "path": unquote(self.path),
-            "raw_path": self.path.encode(),
-            "query_string": self.query.encode(),
-            "headers": [
-                (name.encode(), value.encode(errors="replace"))
-                for name, value in self.headers.items()
-            ],
+    def request(self) -> Request:
+        """As the routes read it. It has arrived as a whole, and it is not known whether its client
+        still waits."""
+        headers = {
+            name.encode(): value.encode(errors="replace") for name, value in self.headers.items()
         }
+        arrived = Arrived(self.body)
+        path, query = self.path.encode(), self.query.encode()
+        return Request(self.method, path, query, headers, arrived.receive)
 
 
-class Conversation:
-    """`receive` and `send` of ASGI for one request, which has arrived as a whole. It is not
-    known whether its client still waits."""
+class Arrived:
+    """A body that is there."""
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes | None = body
-        self.status = 500
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._parts: list[bytes] = []
 
-    async def receive(self) -> Message:
+    async def receive(self) -> dict[str, Any]:
         if self._body is None:
             await asyncio.get_running_loop().create_future()  # for ever
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
 
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status, self._headers = message["status"], message["headers"]
-        else:
-            self._parts.append(message["body"])
 
-    def answer(self) -> dict[str, Any]:
-        """As Lambda hands it to the gateway."""
-        headers: dict[str, str] = {}
-        cookies: list[str] = []
-        for name, value in self._headers:
-            field, text = name.decode("latin-1").lower(), value.decode("latin-1")
-            if field == "set-cookie":
-                cookies.append(text)
-            else:
-                headers[field] = f"{headers[field]}, {text}" if field in headers else text
-        body, is_base64 = _written(b"".join(self._parts))
-        answer = {"statusCode": self.status, "headers": headers, "body": body}
-        return {**answer, "isBase64Encoded": is_base64, **({"cookies": cookies} if cookies else {})}
+def as_event(request: Request, answer: HttpAnswer) -> dict[str, Any]:
+    """The answer as Lambda hands it to the gateway."""
+    content = b"" if request.method == "HEAD" else answer.body
+    body, is_base64 = _written(content)
+    return {
+        "statusCode": answer.status,
+        "headers": dict(answer.all_headers(request.id)),
+        "body": body,
+        "isBase64Encoded": is_base64,
+    }
 
 
 def fits(body: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from os.path import abspath
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 STATUS_SECONDS = 10.0
 GRACE_SECONDS = 30.0
+MIB = 1024 * 1024
 
 logger = logging.getLogger("oncue.serve")
 
@@ -65,9 +67,16 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
         logging.getLogger("oncue.sink.log").setLevel(logging.INFO)
     server = None
     if not engine_only:
+        from oncue.api.connections import ConnectionLimits
+        from oncue.api.descriptors import allow_open_files
         from oncue.api.server import HttpServer
 
-        server = HttpServer(cue, host, port)
+        limits = ConnectionLimits(
+            connections=app.settings["max_connections"].value,
+            unread_bytes=app.settings["max_unread_mib"].value * MIB,
+        )
+        allow_open_files(limits.connections)
+        server = HttpServer(cue, host, port, limits=limits)
     _run(cue, server, no_engine)
     output.note("Stopped.")
 
@@ -86,15 +95,19 @@ def _run(cue: Scheduler, server: HttpServer | None, no_engine: bool) -> None:
         while not stopping.wait(STATUS_SECONDS):
             _show(line, _status(cue, cue.clock.monotonic() - began))
         line.clear()
+        ends = cue.clock.monotonic() + GRACE_SECONDS
         answered = server is None or server.stop(GRACE_SECONDS)
-        finished = no_engine or cue.engine.stop(GRACE_SECONDS)
+        finished = no_engine or cue.engine.stop(max(1.0, ends - cue.clock.monotonic()))
     if not (answered and finished):
         what = "deliveries" if answered else "requests"
         output.note(
             f"Some {what} did not end within {GRACE_SECONDS:.0f} s; "
             "what was claimed is taken back when its lease has ended."
         )
-        raise click.exceptions.Exit(EXIT_FAILED)
+        # At once: an ordinary end would wait for the threads that did not end.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(EXIT_FAILED)
 
 
 def place(cue: Scheduler) -> str:

@@ -19,11 +19,10 @@ from werkzeug.exceptions import NotFound
 from werkzeug.routing import BaseConverter
 
 from oncue import config
-from oncue.api.app import WITHOUT_CONTENT
 from oncue.api.guard import Guard
 from oncue.api.inline import InlineService, whole_request
 from oncue.api.problems import HttpProblem
-from oncue.api.request import BODY_LIMIT, HttpAnswer, Request, problem_answer
+from oncue.api.request import BODY_LIMIT, WITHOUT_CONTENT, HttpAnswer, Request, problem_answer
 from oncue.api.routes.rules import routes
 from oncue.api.routing import Route
 from oncue.core.errors import InvalidInput
@@ -121,9 +120,9 @@ def _as_sent(path: str) -> str:
 
 
 def _whole(path: str) -> Request:
-    headers = [
-        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in request.headers
-    ]
+    headers = {
+        name.lower().encode("latin-1"): value.encode("latin-1") for name, value in request.headers
+    }
     body = request.stream.read(BODY_LIMIT + 1)
     return whole_request(request.method, path, request.query_string, headers, body)
 

@@ -46,6 +46,7 @@ KINDS = {
     "not-supported": Meaning(501, "This store cannot do it", errors.NotSupported),
     "store-unavailable": Meaning(503, "The store cannot answer now", errors.StoreError),
     "stopping": Meaning(503, "The server is stopping"),
+    "too-many-connections": Meaning(503, "There are too many connections"),
 }
 """Every kind of problem there is, by the last part of its `type`."""
 

@@ -1,0 +1,349 @@
+"""One connection: HTTP/1.1 on the wire. httptools reads it; this decides what is answered, in which
+order, and when a client has had enough time.
+
+Requests are answered one at a time. While one is answered, the next may arrive, and is the last
+that is read: what follows waits with the client. An answer is written as a whole; as long as the
+client does not read it, nothing else is done for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+
+import httptools
+
+from oncue.api.heads import Head
+from oncue.api.incoming import Incoming
+from oncue.api.problems import HttpProblem
+from oncue.api.request import HttpAnswer, Request, new_request_id, problem_answer
+
+if TYPE_CHECKING:
+    from oncue.api.connections import Connections
+
+HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers, checked after each read
+PIECE = 4 * 1024  # bytes that are read at once where requests may begin: each may be very short
+LINGER_LIMIT = 4 * 1024 * 1024  # bytes that are thrown away after the last answer
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
+_NOT_HTTP = HttpProblem("malformed", "This is not a request that HTTP/1.1 knows.")
+_HEAD_TOO_LARGE = HttpProblem(
+    "too-large",
+    f"The request's line and headers are too large; at most {HEAD_LIMIT:,} bytes are read.",
+    status=431,
+)
+_HEAD_TOO_LATE = HttpProblem("request-timeout", "The head of the request did not arrive in time.")
+_FULL = HttpProblem(
+    "too-many-connections",
+    "The server has as many connections as it may. Close those that are not needed, or try again.",
+    headers={"retry-after": "1"},
+)
+
+logger = logging.getLogger("oncue.http")
+
+
+class _Asked(Incoming):
+    """A request, and whether the connection goes on after it."""
+
+    __slots__ = ("expects", "keeps_alive", "request")
+
+    request: Request
+
+    def __init__(self, connection: HttpConnection, keeps_alive: bool, expects: bool) -> None:
+        super().__init__(connection)
+        self.keeps_alive = keeps_alive
+        self.expects = expects  # to be told that its body is wanted
+
+
+class HttpConnection(asyncio.Protocol):
+    """Made by `Connections`, which counts it among those it belongs to."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, connections: Connections) -> None:
+        self._all = connections
+        self._service = connections.service
+        self._loop = connections.loop
+        self._parser: Any = _parser(self)
+        self._head = Head()
+        self._reading: _Asked | None = None  # whose body the parser is in
+        self._answering: _Asked | None = None
+        self._waiting: deque[_Asked | HttpProblem] = deque()
+        self._unread = b""  # by the parser
+        self._moved = False  # the parser, past a head or into a body
+        self._withheld = 0  # bytes that the parser keeps
+        self._is_in_head = False  # of a request that has begun
+        self._is_held = False  # nothing is read from the socket
+        self._is_full = False  # the client does not read
+        self._is_last = False  # what arrives now is thrown away
+        self._thrown_away = 0
+        self.task: asyncio.Task[None] | None = None
+        """That answers the request."""
+
+    # -- the connection ----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        if not self._all.admit(self):
+            self._is_last = True
+            self._write_problem(_FULL)
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._all.forget(self)
+        for one in (self._answering, *self._waiting):
+            if isinstance(one, _Asked):
+                one.leave()
+        self._waiting.clear()
+        self._unread = b""
+        self._is_last = True
+        self._parser = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_last:
+            self._throw_away(data)
+        elif self._unread or self._waiting:
+            self._unread += data
+        else:
+            self._read(data)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+        self._all.does_not_read(self)
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._all.is_active(self)
+        if self._answering is None:
+            self._go_on()
+
+    def end(self) -> None:
+        """Answer what was begun, and no more."""
+        if self._answering is None and not self._waiting:
+            self.transport.close()
+        else:
+            self._waiting.clear()
+            self._unread = b""
+            if self._answering is not None:
+                self._answering.keeps_alive = False
+
+    def head_is_late(self) -> None:
+        self._refuse(_HEAD_TOO_LATE)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory it takes."""
+        return self.transport.get_write_buffer_size() + len(self._unread)
+
+    @property
+    def waits_for_body(self) -> bool:
+        """Whether its client keeps a request waiting."""
+        return self._answering is not None and self._answering.wants_body
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def _read(self, data: bytes) -> None:
+        """Read requests, until one waits for the one before it."""
+        while data and not self._is_last:
+            if self._waiting:
+                self._unread = data
+                break
+            cut = len(data) if self._reading is not None else PIECE
+            piece, data = data[:cut], data[cut:]
+            try:
+                data = self._parse(piece) + data
+            except httptools.HttpParserError:
+                self._refuse(self._head.fault or _NOT_HTTP)
+                return
+            if self._withheld > HEAD_LIMIT:
+                self._refuse(_HEAD_TOO_LARGE)
+                return
+        if self._waiting:
+            self.hold_body()
+        self._tell()
+
+    def _tell(self) -> None:
+        """What its client keeps it waiting for."""
+        if self._answering is not None or self._waiting or self._is_last:
+            self._all.is_active(self)
+        elif self._is_in_head:
+            self._all.sends_head(self)
+        else:
+            self._all.is_idle(self)
+
+    def _parse(self, data: bytes) -> bytes:
+        """The bytes that are still to be read: after an offer, the request without it."""
+        self._moved = False
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            # The parser takes everything behind such a head for the other protocol, the body, too.
+            rest = self._head.without_offer(self._parser) + data[offer.args[0] :]
+            self._parser = _parser(self)
+            return rest
+        # The parser keeps all bytes that neither end a head nor belong to a body.
+        self._withheld = 0 if self._moved else self._withheld + len(data)
+        return b""
+
+    # The parser calls:
+
+    def on_message_begin(self) -> None:
+        self._head = Head()
+        self._is_in_head = True
+
+    def on_url(self, url: bytes) -> None:
+        self._head.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head.add(name.lower(), value)
+
+    def on_headers_complete(self) -> None:
+        self._moved = True
+        self._is_in_head = False
+        head, parser = self._head, self._parser
+        if head.is_offer(parser):
+            return
+        if head.fault is not None:
+            raise httptools.HttpParserError
+        keeps_alive = parser.should_keep_alive() and parser.get_http_version() != "1.0"
+        asked = _Asked(self, keeps_alive, head.expects_continue)
+        asked.request = head.request(parser, asked.receive)
+        self._reading = asked
+        if self._answering is None and not self._is_full:
+            self._begin(asked)
+        else:
+            self._waiting.append(asked)
+
+    def on_body(self, body: bytes) -> None:
+        self._moved = True
+        if self._reading is not None:
+            self._reading.add(body)
+
+    def on_message_complete(self) -> None:
+        self._moved = True
+        asked, self._reading = self._reading, None
+        if asked is not None:
+            asked.finish()
+            self._is_last = not asked.keeps_alive
+
+    # The body that is arriving calls:
+
+    def await_body(self) -> None:
+        asked = self._answering
+        if asked is not None and asked.expects and not asked.complete:
+            asked.expects = False
+            self.transport.write(_CONTINUE)
+        if not self._waiting:
+            self._resume()
+
+    def hold_body(self) -> None:
+        if not self._is_held:
+            self._is_held = True
+            self.transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._is_held and not self.transport.is_closing():
+            self._is_held = False
+            self.transport.resume_reading()
+
+    # -- answering ---------------------------------------------------------------------------------
+
+    def _begin(self, asked: _Asked | HttpProblem) -> None:
+        if isinstance(asked, HttpProblem):
+            self._refuse(asked)
+            return
+        self._answering = asked
+        self._all.busy[self] = None
+        self.task = self._loop.create_task(self._answer(asked))
+
+    async def _answer(self, asked: _Asked) -> None:
+        request = asked.request
+        answer = None
+        try:
+            answer = await self._service.respond(request)
+            if answer is not None and not asked.gone:
+                self._send(asked, answer)
+        finally:
+            self._answering = self.task = None
+            self._all.busy.pop(self, None)
+            if answer is None or not asked.keeps_alive or not asked.complete:
+                self._close(asked.complete)
+            elif not self._is_full:
+                self._go_on()
+        if answer is not None:
+            self._service.note(request, answer.status)
+
+    def _send(self, asked: _Asked, answer: HttpAnswer) -> None:
+        request = asked.request
+        ends = not asked.keeps_alive or not asked.complete
+        body = b"" if request.method == "HEAD" else answer.body
+        self.transport.write(self._written(answer, request.id, ends) + body)
+
+    def _written(self, answer: HttpAnswer, request_id: str, ends: bool) -> bytes:
+        """The head of an answer."""
+        lines = [_LINES[answer.status], self._all.date]
+        for name, value in answer.all_headers(request_id):
+            lines += (name, ": ", value, "\r\n")
+        lines.append("connection: close\r\n\r\n" if ends else "\r\n")
+        return "".join(lines).encode("latin-1", "replace")
+
+    def _go_on(self) -> None:
+        """With what arrived meanwhile."""
+        if self._waiting:
+            self._begin(self._waiting.popleft())
+            return
+        data, self._unread = self._unread, b""
+        self._resume()
+        if data:
+            self._read(data)
+        else:
+            self._tell()
+
+    def _refuse(self, problem: HttpProblem) -> None:
+        """Answer what is no request, after those before it, and read no more."""
+        self._is_last = True
+        if self._reading is not None and self._reading is not self._answering:
+            self._waiting.pop()  # its head was good, its body is not
+        elif self._reading is not None:
+            self._reading.leave()
+        elif self._answering is not None or self._is_full:
+            self._waiting.append(problem)
+            return
+        if not self.transport.is_closing():
+            self._write_problem(problem)
+            self._close(False)
+
+    def _write_problem(self, problem: HttpProblem) -> None:
+        request_id = new_request_id()
+        logger.warning("%s: a request was refused: %s", request_id, problem.fields.detail)
+        answer = problem_answer(problem)
+        self.transport.write(self._written(answer, request_id, True) + answer.body)
+
+    def _close(self, all_was_read: bool) -> None:
+        """After the last answer. If the client may still be sending, what it sends is thrown away
+        for a while: to close at once would break the connection before the client has read it."""
+        self._is_last = True
+        self._waiting.clear()
+        if self.transport.is_closing():
+            return
+        if all_was_read or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self._resume()
+        self.transport.write_eof()
+        self._all.lingers(self)
+
+    def _throw_away(self, data: bytes) -> None:
+        self._thrown_away += len(data)
+        if self._thrown_away > LINGER_LIMIT:
+            self.transport.abort()
+
+
+def _parser(connection: HttpConnection) -> Any:
+    parser = httptools.HttpRequestParser(connection)
+    # Else what a client sends behind its last request would be an error of that request.
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser

@@ -8,6 +8,7 @@ from http import HTTPStatus
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from oncue.api.heads import check_head
 from oncue.api.problems import HttpProblem
 from oncue.api.request import problem_answer
 
@@ -41,8 +42,9 @@ class Protocol(HttpToolsProtocol):
         try:
             while rest and not self.transport.is_closing():
                 rest = self._feed(rest)
-        except httptools.HttpParserError:
-            self._refuse(_NOT_HTTP)
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self._refuse(cause if isinstance(cause, HttpProblem) else _NOT_HTTP)
             return
         if self._moved:
             self._unset_keepalive_if_required()
@@ -55,6 +57,9 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._moved = True
+        problem = check_head(self.headers)
+        if problem is not None:
+            raise problem  # the parser stops here
         if not self.parser.should_upgrade():
             super().on_headers_complete()
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from oncue import Scheduler
+from oncue.api.guard import SAFE
 from oncue.api.routes import ROUTES
 from oncue.api.routing import Route
 from oncue.core.access import Scope
@@ -231,6 +233,48 @@ def test_without_tokens_pages_of_other_sites_change_nothing(server: Server, meth
     for site in ("same-origin", "none"):
         reply = server.get("/jobs", headers={"Sec-Fetch-Site": site})
         assert reply.status == 200
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "", "http://localhost:1", "http://127.0.0.1", "https://{host}"],
+)
+def test_without_tokens_a_foreign_origin_changes_nothing(server: Server, origin: str) -> None:
+    headers = {"Origin": origin.format(host=urlsplit(server.url).netloc)}
+    before = server.get("/jobs").json
+    for route in (one for one in ROUTES if one.method not in SAFE):
+        reply = server.ask(route.method, filled(route.path), headers=headers)
+        assert (reply.status, reply.json["type"]) == (403, "/problems/refused-origin"), route.path
+    assert server.get("/jobs").json == before
+    assert server.get("/jobs", headers=headers).status == 200
+
+
+def test_without_tokens_a_foreign_origin_is_refused_with_the_token_of_a_claim_too(
+    server: Server,
+) -> None:
+    created(server, "foreign-claim")
+    [job] = server.post("/queues/foreign-claim/claim", {}).json["items"]
+    path, proof = f"/jobs/{job['id']}/complete", {"token": job["token"]}
+    assert server.post(path, proof, headers={"Origin": "http://evil.example"}).status == 403
+    assert server.post(path, proof).status == 200
+
+
+def test_without_tokens_the_own_origin_is_answered(server: Server) -> None:
+    for origin in (server.url, server.url.upper()):
+        reply = server.post("/jobs", {"queue": "own", "delay": 60}, headers={"Origin": origin})
+        assert reply.status == 201
+
+
+def test_with_tokens_the_origin_does_not_matter(guarded: Guarded) -> None:
+    """No browser sends an access token by itself."""
+    headers = {**guarded.headers("write"), "Origin": "https://pages.example"}
+    reply = guarded.server.post("/jobs", {"queue": "pages", "delay": 60}, headers=headers)
+    assert reply.status == 201
+    job = claimed(guarded, "pages-work")
+    proof = {"token": job["token"]}
+    headers = {"Origin": "https://pages.example"}
+    path = f"/jobs/{job['id']}/complete"
+    assert guarded.server.post(path, proof, headers=headers).status == 200
 
 
 def test_reading_from_another_site_is_the_browsers_to_refuse(server: Server) -> None:

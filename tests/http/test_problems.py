@@ -181,7 +181,17 @@ def test_an_unknown_route_is_a_404(server: Server, path: str) -> None:
 def test_another_method_is_a_405_that_names_those_it_takes(server: Server, route: Route) -> None:
     reply = server.ask("PROPFIND", filled(route.path))
     problem(reply, 405)
-    assert route.method in reply.headers["allow"].split(", ")
+    allowed = reply.headers["allow"].split(", ")
+    assert route.method in allowed
+    assert ("HEAD" in allowed) == ("GET" in allowed)
+    if "HEAD" in allowed:
+        assert server.ask("HEAD", filled(route.path)).status != 405
+
+
+@each_route
+def test_a_query_that_is_not_utf_8_is_a_400(server: Server, route: Route) -> None:
+    for query in ("%ff", "limit=%FF", "%c3=1", "queue=%ED%A0%80"):
+        problem(server.ask(route.method, f"{filled(route.path)}?{query}"), 400)
 
 
 @each_open_route

@@ -11,8 +11,10 @@ import uvicorn
 
 from oncue.api.app import Service
 from oncue.api.protocol import Protocol
+from oncue.api.routes.docs import load_docs
 from oncue.core.errors import InvalidInput
 from oncue.core.nodes import Running
+from oncue.core.zone import load_zones
 from oncue.scheduler import Scheduler
 from oncue.usecases.tokens import Access
 
@@ -92,10 +94,20 @@ class HttpServer:
         return not self._thread.is_alive() and self._server.all_answered
 
     def _run(self) -> None:
+        _load()
         try:
             self._server.run(sockets=[self._socket])
         finally:
             self._service.close()
+
+
+def _load() -> None:
+    """Load what routes would load when they are first asked. If connections use every descriptor of
+    the process, no file can be opened, and no module imported."""
+    from oncue.telemetry import prometheus  # noqa: F401
+
+    load_docs()
+    load_zones()
 
 
 def is_loopback(host: str) -> bool:

@@ -17,7 +17,7 @@ MINISTACK := ministack>=1.5,<2
 BROKERS := redis-server rabbitmq-server
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-quick check bench chaos dst clean brokers
+.PHONY: help run demo test test-quick check bench chaos dst fuzz clean brokers
 
 help:
 	@echo 'make run                    the service on 127.0.0.1:8420, with a few jobs and what to try'
@@ -30,6 +30,7 @@ help:
 	@echo '                            STORE=sqs: W13; STORE=celery: W14; SIZE=quick, SIZE=full'
 	@echo 'make chaos                  100,000 jobs under kill -9, DynamoDB, faults with fresh seeds: 25 minutes'
 	@echo 'make dst                    cron in all time zones, around every change of the clocks'
+	@echo 'make fuzz                   hostile input: bytes, requests, JSON, dumps, cron, rules; FUZZ_SECONDS=60 each'
 	@echo 'make clean                  back to a fresh clone'
 
 run: $(VENV)/installed
@@ -66,6 +67,10 @@ chaos: $(VENV)/installed-dev $(SERVERS)/installed-chaos
 
 dst: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.dst
+
+# FUZZ_SECONDS for each part; FUZZ_PARTS and FUZZ_SEED repeat what was found.
+fuzz: $(VENV)/installed-dev
+	@$(BIN)/python -m tests.fuzz
 
 clean:
 	rm -rf $(VENV) $(SERVERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -85,7 +85,10 @@ def test_jobs_are_found_by_state(server: Server) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["a/b", "50% & more", "ü+1 ?#", "<b>'\";--</b>", "\U0001f600"])
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"  # one emoji, of three
+
+
+@pytest.mark.parametrize("name", ["a/b", "50% & more", "ü+1 ?#", "<b>'\";--</b>", FAMILY])
 def test_owners_and_keys_are_any_printable_text(server: Server, name: str) -> None:
     job_id = created(server, "labels", owner=name, key=name, delay=60)
     created(server, "labels", owner="somebody else", delay=60)
@@ -127,7 +130,6 @@ def test_a_due_range_includes_its_beginning_and_not_its_end(server: Server) -> N
         ("due_after=2031-01-01T00:00:00", "?due_after"),
         ("due_before=yesterday", "?due_before"),
         ("colour=red", "?colour"),
-        ("owner=%FF", "?"),
     ],
 )
 def test_a_query_that_is_wrong_is_named(server: Server, query: str, pointer: str) -> None:

@@ -181,7 +181,17 @@ def test_an_unknown_route_is_a_404(server: Server, path: str) -> None:
 def test_another_method_is_a_405_that_names_those_it_takes(server: Server, route: Route) -> None:
     reply = server.ask("PROPFIND", filled(route.path))
     problem(reply, 405)
-    assert route.method in reply.headers["allow"].split(", ")
+    allowed = reply.headers["allow"].split(", ")
+    assert route.method in allowed
+    assert ("HEAD" in allowed) == ("GET" in allowed)
+    if "HEAD" in allowed:
+        assert server.ask("HEAD", filled(route.path)).status != 405
+
+
+@each_route
+def test_a_query_that_is_not_utf_8_is_a_400(server: Server, route: Route) -> None:
+    for query in ("%ff", "limit=%FF", "%c3=1", "queue=%ED%A0%80"):
+        problem(server.ask(route.method, f"{filled(route.path)}?{query}"), 400)
 
 
 @each_open_route
@@ -201,6 +211,13 @@ def test_hostile_paths_are_refused_or_not_found(server: Server, route: Route) ->
         b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
         b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /jobs HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+        b"GET /jobs HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n",
+        b"POST /jobs HTTP/1.1\r\nHost: localhost\r\n"
+        b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: identity\r\n\r\n",
+        b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
 def test_what_is_not_http_is_a_problem_too(server: Server, text: bytes) -> None:
@@ -208,6 +225,17 @@ def test_what_is_not_http_is_a_problem_too(server: Server, text: bytes) -> None:
     assert head.startswith(b"HTTP/1.1 400 ")
     assert b"application/problem+json" in head
     assert json.loads(body)["type"] == "/problems/malformed"
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"chunked, chunked", b"chunked\r\nHost: a"])
+def test_a_request_behind_an_ambiguous_head_is_not_carried_out(
+    server: Server, coding: bytes
+) -> None:
+    smuggled = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+    head = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: %b\r\n\r\n" % coding
+    answer = exchanged(server, head + b"0\r\n\r\n" + smuggled)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"content-length: ") == 1
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,8 @@ def test_a_job_of_another_queue_is_no_task(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "user", ["a/b", "...", "5%", "ü ñ", "?x=1#y", "<script>", "'; DROP TABLE jobs;--", "\U0001f600"]
+    "user",
+    ["a/b", "...", "5%", "ü ñ", "?x=1#y", "<script>", "'; DROP TABLE jobs;--", "❤\ufe0f\u200d🔥"],
 )
 def test_a_user_may_have_any_printable_name(server: Server, user: str) -> None:
     task = scheduled(server, user)

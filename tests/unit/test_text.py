@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from oncue.core.text import exception_text, legible, why_not_json
+import pytest
+
+from oncue.core.text import exception_text, is_printable, legible, why_not_json
 
 
 def test_a_text_is_made_legible_rather_than_refused() -> None:
@@ -26,3 +28,42 @@ class Unreadable(Exception):
 def test_an_exception_is_told_by_its_kind_and_its_message_if_it_has_one() -> None:
     assert exception_text(ValueError("x \ud800")) == "ValueError: x \\ud800"
     assert exception_text(Unreadable()) == "Unreadable"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "küche 🍳",
+        "e\u0301",
+        "👨\u200d👩\u200d👧",
+        "👩🏽\u200d🚀",
+        "❤\ufe0f\u200d🔥",
+        "🏃\u200d♀\ufe0f\u200d➡\ufe0f",
+        "🙂\u200d↔\ufe0f",
+        "one 👩\u200d💻 of two",
+    ],
+)
+def test_what_people_see_is_printable(text: str) -> None:
+    assert is_printable(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a\nb", "a\0", "\x9b31m", "\ud800", "\u2028"),
+        *("\u202egnp.exe", "a\u2066b", "a\u200fb", "a\u200bb", "\ufeffa", "a\u00adb"),
+        *(
+            "\u200d",
+            "a\u200db",
+            "👩\u200d",
+            "\u200d🚀",
+            "👩\u200d\u200d🚀",
+            "👩\u200da",
+            "a\u200d🚀",
+        ),
+        "👩\u200d🚀\u202e",
+    ],
+)
+def test_what_nobody_sees_or_what_turns_text_around_is_not_printable(text: str) -> None:
+    assert not is_printable(text)

@@ -102,6 +102,8 @@ class Service:
             request.route = route.path
             if route.scope is not None:
                 await self.guard.require(request, route.scope)
+            elif route.claim:
+                await self.guard.refuse_foreign_page(request)
             request.read_query(route.query)
             answer = await route.run(self, request)
         except Gone:

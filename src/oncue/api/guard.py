@@ -33,6 +33,13 @@ class Guard:
         if not allows(await self.scopes(request), wanted):
             raise HttpProblem("forbidden", self._lacking(wanted))
 
+    async def refuse_foreign_page(self, request: Request) -> None:
+        """The same without a scope, for a request that proves itself by what is in its body: only a
+        request that a page of another site made a browser send is refused."""
+        suspect = self._open_to_all and _is_of_foreign_page(request)
+        if suspect and self._admits_all(await self._tokens(None)):
+            _require_local(request)
+
     async def scopes(self, request: Request) -> frozenset[Scope]:
         """The caller's scopes. Refuses unknown callers, and requests that a page of another site
         made a browser send."""
@@ -40,7 +47,7 @@ class Guard:
         text = bearer.strip() if kind.lower() == "bearer" else ""
         token_id = id_of(text)
         known = await self._tokens(token_id)
-        if self._open_to_all and not known.tokens:
+        if self._admits_all(known):
             _require_local(request)
             return EVERYTHING
         scopes = None if token_id is None else known.scopes_of(token_id, text)
@@ -52,6 +59,9 @@ class Guard:
             )
         return scopes
 
+    def _admits_all(self, known: KnownTokens) -> bool:
+        return self._open_to_all and not known.tokens
+
     def _lacking(self, wanted: Scope) -> str:
         return (
             f"This token lacks the scope '{wanted.value}'. Make one that has it: "
@@ -62,6 +72,8 @@ class Guard:
 class AdmittedByGateway(Guard):
     """Every caller has the same scopes: a gateway with an authoriser admits nobody else. Access
     tokens have no effect: `Authorization` may be what the gateway has checked."""
+
+    _open_to_all = False
 
     def __init__(self, scopes: frozenset[Scope]) -> None:
         self._scopes = scopes
@@ -75,12 +87,30 @@ class AdmittedByGateway(Guard):
 
 def _require_local(request: Request) -> None:
     """A page of another site can make a browser send requests to this server, by a host name that
-    resolves to this machine or by a form. `Host` and `Sec-Fetch-Site` show both."""
+    resolves to this machine or by a form. `Host` shows the one, `Origin` and `Sec-Fetch-Site` the
+    other."""
     if not _LOCAL.fullmatch(request.header(b"host") or ""):
         raise HttpProblem(
             "refused-origin",
             "Without access tokens only localhost, 127.0.0.1 and [::1] are answered as Host. "
             "Make a token with 'oncue token create' to be reachable by other names.",
         )
-    if request.method not in SAFE and request.header(b"sec-fetch-site") == "cross-site":
-        raise HttpProblem("refused-origin", "A page of another site may not change anything here.")
+    if _is_of_foreign_page(request):
+        raise HttpProblem(
+            "refused-origin",
+            "A page of another site may not change anything here: Origin or Sec-Fetch-Site names "
+            "one. Make a token with 'oncue token create' if it has to.",
+        )
+
+
+def _is_of_foreign_page(request: Request) -> bool:
+    """Whether a page of another site made a browser send this, to change something. Browsers name
+    the site in `Origin` with every such request, old ones without `Sec-Fetch-Site`. Another port is
+    another site; `null` is a page that hides its own."""
+    if request.method in SAFE:
+        return False
+    origin = request.header(b"origin")
+    own = f"http://{request.header(b'host')}"  # the server does not speak TLS
+    if origin is not None and origin.lower() != own.lower():
+        return True
+    return request.header(b"sec-fetch-site") == "cross-site"

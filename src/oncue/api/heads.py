@@ -33,7 +33,7 @@ class Head:
         headers = self._headers
         if name in ONCE:
             if name in headers:
-                self._refuse(f"The request has several headers {name.decode()}; send one.")
+                self._refuse(f"The request has several {name.decode().title()} headers; send one.")
             elif name == b"transfer-encoding" and value.strip(b" \t").lower() != b"chunked":
                 self._refuse(
                     "The only Transfer-Encoding is chunked. Send Content-Encoding for gzip."

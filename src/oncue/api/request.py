@@ -127,10 +127,10 @@ class Request:
                 errors="strict",
                 max_num_fields=QUERY_LIMIT,
             )
+        except UnicodeError:
+            raise HttpProblem("malformed", "The query is not percent-encoded UTF-8.") from None
         except ValueError:
-            raise invalid(
-                f"must be percent-encoded UTF-8, at most {QUERY_LIMIT} parameters.", "?"
-            ) from None
+            raise invalid(f"at most {QUERY_LIMIT} parameters are read.", "?") from None
         for name, value in pairs:
             if name not in allowed:
                 known = f"known are {', '.join(allowed)}" if allowed else "none is known here"

@@ -131,7 +131,7 @@ class Router:
         methods, request.parameters = self._walk(request.path)
         route = methods.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
-            allowed = ", ".join(sorted(methods))
+            allowed = ", ".join(sorted({*methods, "HEAD"} if "GET" in methods else methods))
             path = next(iter(methods.values())).path
             raise HttpProblem(
                 "method-not-allowed",

@@ -11,8 +11,10 @@ import threading
 from oncue.api.app import Service
 from oncue.api.connections import LOOK_SECONDS, ConnectionLimits, Connections
 from oncue.api.descriptors import room_for_connections
+from oncue.api.routes.docs import load_docs
 from oncue.core.errors import InvalidInput
 from oncue.core.nodes import Running
+from oncue.core.zone import load_zones
 from oncue.scheduler import Scheduler
 from oncue.usecases.tokens import Access
 
@@ -61,6 +63,7 @@ class HttpServer:
 
     def _run(self) -> None:
         try:
+            _load()
             with self._runner as runner:
                 runner.run(self._serve())
         finally:
@@ -93,6 +96,15 @@ def new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def _load() -> None:
+    """Load what routes would load when they are first asked. If connections use every descriptor of
+    the process, no file can be opened, and no module imported."""
+    from oncue.telemetry import prometheus  # noqa: F401
+
+    load_docs()
+    load_zones()
 
 
 def is_loopback(host: str) -> bool:

@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from oncue.core.errors import InvalidInput
 from oncue.core.moment import Moment
+from oncue.core.text import is_printable
 
 LONGEST_NAME = 80
 _TEXT = re.compile(r"oncue_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)
@@ -90,7 +91,7 @@ def check_scopes(values: Iterable[str], pointer: str = "/scopes") -> frozenset[S
 
 def check_token_name(value: object, pointer: str = "/name") -> str:
     name = value if isinstance(value, str) else ""
-    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
+    if not 1 <= len(name) <= LONGEST_NAME or not is_printable(name) or name != name.strip():
         raise InvalidInput(
             f"a token's name is 1 to {LONGEST_NAME} printable characters, "
             "without spaces at either end.",

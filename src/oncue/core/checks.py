@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TypeGuard, TypeVar
 
 from oncue.core.errors import InvalidInput
+from oncue.core.text import is_printable
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -42,7 +43,7 @@ def choice(kind: type[Choice], value: object, pointer: str) -> Choice:
 
 
 def printable(value: object, most: int, pointer: str) -> str:
-    if not isinstance(value, str) or not 1 <= len(value) <= most or not value.isprintable():
+    if not isinstance(value, str) or not 1 <= len(value) <= most or not is_printable(value):
         raise InvalidInput(f"must be 1 to {most} printable characters.", pointer)
     return value
 

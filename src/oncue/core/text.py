@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from unicodedata import category
+
 TEXT_LIMIT = 2000
+_JOINER = "\u200d"  # makes one emoji of two
+_AS_EMOJI = "\ufe0f"  # the character before it is shown as an emoji
 
 
 def legible(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -11,6 +16,24 @@ def legible(text: str, limit: int = TEXT_LIMIT) -> str:
     refused again and again, and its queue would stand still."""
     text = text[:limit].replace("\0", "\\0")
     return text.encode("utf-8", "backslashreplace").decode()[:limit]
+
+
+def is_printable(text: str) -> bool:
+    """Whether a name may have these characters: none that cannot be seen or that change how others
+    are shown. A joiner is part of an emoji, and of nothing else."""
+    if text.isprintable():
+        return True
+    parts = text.split(_JOINER)
+    return all(map(str.isprintable, parts)) and all(
+        _is_joined(before[-1:], after[:1]) for before, after in pairwise(parts)
+    )
+
+
+def _is_joined(before: str, after: str) -> bool:
+    if not before or not after:
+        return False
+    is_emoji = before == _AS_EMOJI or category(before) in ("So", "Sk")  # Sk: the colour of a skin
+    return is_emoji and category(after) in ("So", "Sm")  # Sm: arrows
 
 
 def escaped(name: str) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from oncue.core.errors import InvalidInput
 
@@ -111,7 +112,7 @@ class Zone:
         return after
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=2048)  # more than the database has
 def _known(key: str) -> Zone:
     return Zone(key)
 
@@ -129,6 +130,13 @@ def zone(key: object, pointer: str = "/timezone") -> Zone:
             "write it like Europe/Paris or UTC.",
             pointer,
         ) from None
+
+
+def load_zones() -> None:
+    """Read the whole database now: no file is opened later for a zone that it has."""
+    for key in available_timezones():
+        with suppress(InvalidInput):  # those of the machine
+            zone(key)
 
 
 def _start_of(year: int) -> int:

@@ -27,7 +27,7 @@ from oncue.core.queue import (
     check_max_attempts,
     check_queue_name,
 )
-from oncue.core.text import TEXT_LIMIT, escaped, legible
+from oncue.core.text import TEXT_LIMIT, escaped, is_printable, legible
 
 
 class JobFields(TypedDict, total=False):
@@ -203,7 +203,7 @@ def label(value: object, pointer: str) -> str | None:
         return None
     if not isinstance(value, str) or not value or len(value) > _LABEL_LIMIT:
         raise InvalidInput(f"must be text of 1 to {_LABEL_LIMIT} characters.", pointer)
-    if not value.isprintable():
+    if not is_printable(value):
         raise InvalidInput("must be printable: no control characters.", pointer)
     return value
 

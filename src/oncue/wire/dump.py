@@ -274,7 +274,7 @@ def check_header(text: bytes) -> Header:
     """The first line, if this version of oncue can read what follows it."""
     try:
         header = msgspec.json.decode(text, type=dict[str, _Header])["header"]
-    except (msgspec.DecodeError, RecursionError, LookupError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError):
         header = None
     if header is None or header.format != FORMAT:
         raise InvalidInput("is not a dump of oncue; those begin with a header.")

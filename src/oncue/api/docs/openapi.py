@@ -111,9 +111,7 @@ def _route(route: Route, schemas: _Schemas, refusals: dict[int, str]) -> dict[st
 
 def _statuses(route: Route) -> list[int]:
     """The problems that a route can be answered with."""
-    found = {403, 422, *route.problems}
-    if route.names or route.query or route.headers or route.body:
-        found.add(400)
+    found = {400, 403, 422, *route.problems}
     if route.scope is not None or route.claim:
         found.add(401)
     if route.body is not None:

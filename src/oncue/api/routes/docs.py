@@ -84,6 +84,14 @@ async def get_start(service: Service, request: Request) -> HttpAnswer:
     return HttpAnswer(307, b"", headers={"location": "/docs"})
 
 
+def load_docs() -> None:
+    """Make the pages now: no file is opened for them later."""
+    _description()
+    _page()
+    _file("style.css")
+    _file("script.js")
+
+
 def _cached(request: Request, body: bytes, media_type: str) -> HttpAnswer:
     """The body, unless the client says that it has it."""
     tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'

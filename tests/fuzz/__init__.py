@@ -1,0 +1,1 @@
+"""Random and hostile input, for a server and for what reads files and texts: `make fuzz`."""

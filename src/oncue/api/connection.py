@@ -208,9 +208,8 @@ class HttpConnection(asyncio.Protocol):
             return
         if head.fault is not None:
             raise httptools.HttpParserError
-        keeps_alive = parser.should_keep_alive() and parser.get_http_version() != "1.0"
-        asked = _Asked(self, keeps_alive, head.expects_continue)
-        asked.request = head.request(parser, asked.receive)
+        asked = _Asked(self, head.keeps_alive(parser), head.expects_continue)
+        asked.request = head.request(parser, asked)
         self._reading = asked
         if self._answering is None and not self._is_full:
             self._begin(asked)

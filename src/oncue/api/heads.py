@@ -6,8 +6,9 @@ from typing import Any
 
 import httptools
 
+from oncue.api.incoming import Incoming
 from oncue.api.problems import HttpProblem
-from oncue.api.request import Receive, Request
+from oncue.api.request import Request
 
 ONCE = frozenset(
     {
@@ -51,7 +52,13 @@ class Head:
     def expects_continue(self) -> bool:
         return self._headers.get(b"expect", b"").lower() == b"100-continue"
 
-    def request(self, parser: Any, receive: Receive) -> Request:
+    def keeps_alive(self, parser: Any) -> bool:
+        """HTTP/1.0 does not, whatever it says."""
+        if b"connection" not in self._headers:
+            return bool(parser.should_keep_alive())
+        return bool(parser.should_keep_alive()) and parser.get_http_version() != "1.0"
+
+    def request(self, parser: Any, body: Incoming) -> Request:
         url = self.url
         if url[:1] == b"/" and b"#" not in url:
             path, _, query = url.partition(b"?")
@@ -59,7 +66,7 @@ class Head:
             parsed = httptools.parse_url(url)
             path, query = parsed.path or b"/", parsed.query or b""
         method = parser.get_method().decode("ascii")
-        return Request(method, path, query, self._headers, receive)
+        return Request(method, path, query, self._headers, body.receive, body.at_hand)
 
     def is_offer(self, parser: Any) -> bool:
         """Whether it offers to change to another protocol."""

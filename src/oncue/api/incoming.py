@@ -25,12 +25,13 @@ class Sender(Protocol):
 class Incoming:
     """The body of a request. `receive` is the one of ASGI, and is for the route."""
 
-    __slots__ = ("_news", "_parts", "_sender", "_size", "_told", "complete", "gone")
+    __slots__ = ("_has_begun", "_news", "_parts", "_sender", "_size", "_told", "complete", "gone")
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self._parts: list[bytes] = []
         self._size = 0
+        self._has_begun = False  # to be told
         self._told = False  # that it is complete
         self._news: asyncio.Future[None] | None = None
         self.complete = False
@@ -66,11 +67,22 @@ class Incoming:
             await self._news
         if self._told or not (self._parts or self.complete):
             return _LEFT
-        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._parts.clear()
+        self._has_begun, self._told = True, self.complete
+        return {"type": "http.request", "body": self._taken(), "more_body": not self.complete}
+
+    def at_hand(self) -> bytes | None:
+        """The whole body, if it has arrived and nothing of it was told."""
+        if not self.complete or self._told or self._has_begun:
+            return None
+        self._told = True
+        return self._taken()
+
+    def _taken(self) -> bytes:
+        parts = self._parts
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
         self._size = 0
-        self._told = self.complete
-        return {"type": "http.request", "body": body, "more_body": not self.complete}
+        return body
 
     def _has_news(self) -> bool:
         return self.gone or (not self._told and bool(self._parts or self.complete))

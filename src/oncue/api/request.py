@@ -72,8 +72,8 @@ class Request:
     leaves open, decoded."""
 
     __slots__ = (
-        *("_headers", "_query", "_receive", "answer_by", "began", "id", "job_id", "method"),
-        *("parameters", "path", "query", "route"),
+        *("_at_hand", "_headers", "_query", "_receive", "answer_by", "began", "id", "job_id"),
+        *("method", "parameters", "path", "query", "route"),
     )
 
     def __init__(
@@ -83,8 +83,10 @@ class Request:
         query: bytes,
         headers: Mapping[bytes, bytes],
         receive: Receive,
+        at_hand: Callable[[], bytes | None] = lambda: None,
     ) -> None:
-        """The names of `headers` are in lower case. `receive` is the one of ASGI."""
+        """The names of `headers` are in lower case. `receive` is the one of ASGI; `at_hand` gives
+        the whole body at once, if it has arrived."""
         self.method = method
         self.path = path.decode("ascii", "backslashreplace")
         self.parameters: tuple[str, ...] = ()
@@ -101,6 +103,7 @@ class Request:
         self._query = query
         self._headers = headers
         self._receive = receive
+        self._at_hand = at_hand
 
     @property
     def subject(self) -> str:
@@ -158,7 +161,11 @@ class Request:
 
     async def body(self, limit: int = BODY_LIMIT) -> bytes:
         """The whole body, which must be JSON if there is any."""
-        text = await _in_time(self._whole(limit))
+        text = self._at_hand()
+        if text is None:
+            text = await _in_time(self._whole(limit))
+        elif len(text) > limit:
+            raise _too_large(limit)
         if text and self.header(b"content-type") != JSON_TYPE:
             self.require_media_type((JSON_TYPE,))
         return text
@@ -172,9 +179,7 @@ class Request:
             size += len(parts[-1])
             more = message.get("more_body", False)
             if size > limit or (more and self._announced() > limit):
-                raise HttpProblem(
-                    "too-large", f"The body is too large; at most {limit:,} bytes are read here."
-                )
+                raise _too_large(limit)
         return b"".join(parts)
 
     def _announced(self) -> int:
@@ -212,6 +217,12 @@ class Request:
                 headers={"accept": ", ".join(allowed)},
             )
         return given
+
+
+def _too_large(limit: int) -> HttpProblem:
+    return HttpProblem(
+        "too-large", f"The body is too large; at most {limit:,} bytes are read here."
+    )
 
 
 def new_request_id() -> str:

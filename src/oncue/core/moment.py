@@ -48,7 +48,17 @@ def maybe_datetime(moment: Moment | None) -> datetime | None:
 @lru_cache(maxsize=4096)
 def render(moment: Moment) -> str:
     """RFC 3339 in UTC with milliseconds: `2026-11-15T20:09:42.123Z`."""
-    return to_datetime(moment).isoformat(timespec="milliseconds")[:-6] + "Z"
+    day, rest = divmod(moment, 86_400_000)
+    minute, rest = divmod(rest, 60_000)
+    return f"{_date(day)}{_MINUTES[minute]}{rest // 1000:02}.{rest % 1000:03}Z"
+
+
+@lru_cache(maxsize=4096)
+def _date(day: int) -> str:
+    return to_datetime(day * 86_400_000).isoformat()[:11]
+
+
+_MINUTES = [f"{hour:02}:{minute:02}:" for hour in range(24) for minute in range(60)]
 
 
 def parse(text: str, pointer: str = "") -> Moment:

@@ -162,11 +162,13 @@ def _given(convert: _Convert | None, value: Any) -> Any:
     return value if convert is None else convert(value)
 
 
-@lru_cache(maxsize=4096)  # jobs that come together share their times
 def _time_text(value: datetime | moment.Moment) -> str:
     """RFC 3339 in UTC with milliseconds."""
-    if isinstance(value, int):
-        return moment.render(value)
+    return moment.render(value) if value.__class__ is int else _datetime_text(value)
+
+
+@lru_cache(maxsize=4096)  # jobs that come together share their times
+def _datetime_text(value: datetime) -> str:
     return value.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from oncue.api.paging import FIRST_STEP
 from tests.http.errand import created, taken, told
 from tests.http.server import Server
 
@@ -50,6 +52,17 @@ def test_fifty_are_listed_unless_another_limit_is_asked_for(server: Server) -> N
     assert len(walked(server, "/jobs?queue=fifty")) == 52
     everything = server.get("/jobs?queue=fifty&limit=500").json
     assert (len(everything["items"]), everything["next_cursor"]) == (52, None)
+
+
+def test_a_page_of_large_jobs_is_short(server: Server) -> None:
+    large = json.dumps({"queue": "large", "payload": "x" * 200_000}).encode()
+    sent = {"Content-Type": "application/x-ndjson"}
+    batch = server.post("/jobs/batch", body=b"\n".join([large] * 100), headers=sent)
+    assert batch.json["accepted"] == 100
+    first = server.get("/jobs?queue=large&limit=500")
+    assert len(first.json["items"]) == FIRST_STEP
+    found = walked(server, "/jobs?queue=large&limit=500")
+    assert len({job["id"] for job in found}) == len(found) == 100
 
 
 def test_an_empty_list_is_a_list(server: Server) -> None:

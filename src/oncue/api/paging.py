@@ -9,9 +9,13 @@ from oncue.api.problems import invalid
 from oncue.core import moment
 from oncue.core.cursor import MOST_ITEMS, Cursor, Page, not_a_cursor
 from oncue.core.errors import InvalidInput
+from oncue.core.job import Job
 from oncue.core.queue import check_queue_name
 
 T = TypeVar("T")
+J = TypeVar("J", bound=Job)
+PAGE_BYTES = 4 * 1024 * 1024  # of payloads and results, after which a page ends
+FIRST_STEP = 50
 PAGE = ("limit", "cursor")
 LIMIT = 50
 
@@ -29,6 +33,24 @@ def read_page(query: dict[str, str], page: Callable[[Cursor | None, int], Page[T
         return page(query.get("cursor"), limit)
     except InvalidInput as problem:
         raise invalid(problem.detail, f"?{problem.pointer[1:]}") from None
+
+
+def bounded(page: Callable[[Cursor | None, int], Page[J]]) -> Callable[..., Page[J]]:
+    """The same pages, but not longer than about `PAGE_BYTES`: one is then short, and has a next.
+    Jobs are read in steps that grow as long as they are small."""
+
+    def read(after: Cursor | None, limit: int) -> Page[J]:
+        items: list[J] = []
+        size, step = 0, FIRST_STEP
+        while True:
+            found = page(after, min(step, limit - len(items)))
+            items += found.items
+            size += sum(len(one.payload_json) + len(one.result_json or b"") for one in found.items)
+            after, step = found.next, 4 * step
+            if after is None or len(items) >= limit or not found.items or size >= PAGE_BYTES:
+                return Page(items, after)
+
+    return read
 
 
 def limit_of(query: dict[str, str]) -> int:

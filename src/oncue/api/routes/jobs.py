@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.paging import PAGE, moment_of, read_page
+from oncue.api.paging import PAGE, bounded, moment_of, read_page
 from oncue.api.problems import HttpProblem, invalid
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routing import Answered, Routes
@@ -136,7 +136,7 @@ async def list_jobs(service: Service, request: Request) -> HttpAnswer:
     wanted = job_filter(request.query)
 
     def read() -> HttpAnswer:
-        page = read_page(request.query, partial(service.cue.page, wanted))
+        page = read_page(request.query, bounded(partial(service.cue.page, wanted)))
         items = [written(wire.StandingJob, job) for job in page.items]
         return json_answer(wire.Jobs(items, page.next))
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from oncue.api.paging import PAGE, read_page
+from oncue.api.paging import PAGE, bounded, read_page
 from oncue.api.problems import HttpProblem
 from oncue.api.request import HttpAnswer, Request, json_answer
 from oncue.api.routes import jobs
@@ -82,7 +82,7 @@ async def list_tasks(service: Service, request: Request) -> HttpAnswer:
     Ordered by date; finished ones included, removed ones not.
     """
     wanted = JobFilter(QUEUE, owner=intake.label(request.subject, "/userId"))
-    page = await service.read(read_page, request.query, partial(service.cue.page, wanted))
+    page = await service.read(read_page, request.query, bounded(partial(service.cue.page, wanted)))
     items = [_fields(job) for job in page.items if job.state in STATUSES]
     return json_answer({"items": items, "next_cursor": page.next})
 

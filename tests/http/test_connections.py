@@ -237,6 +237,22 @@ def test_requests_in_a_row_are_answered_in_their_order(tmp_path: Path) -> None:
         assert told == ["alive", 404, 404] * 200
 
 
+def test_very_many_requests_in_a_row_are_not_kept(tmp_path: Path) -> None:
+    """The many come with the end of a body, where more is read at once."""
+    head = SLOW_BODY.replace(b"1000", b"2")[:-1]
+    with serving(tmp_path, PATIENT) as served:
+        connection = served.connect(head + b"{")
+        until(lambda: bool(served.http._connections.busy))
+        connection.sendall(b"}" + LIVEZ * 1000)
+        assert b"HTTP/1.1 400 " in rest(connection)
+
+
+def test_a_doubtful_head_is_refused_also_with_an_offer(tmp_path: Path) -> None:
+    offer = LIVEZ.replace(b"Host", b"Host: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nHost")
+    with serving(tmp_path, PATIENT) as served:
+        assert rest(served.connect(offer)).startswith(b"HTTP/1.1 400 ")
+
+
 def test_what_is_no_request_is_refused_after_those_before_it(tmp_path: Path) -> None:
     with serving(tmp_path, PATIENT) as served:
         connection = served.connect(LIVEZ * 3 + b"nonsense\r\n\r\n" + LIVEZ)
@@ -246,9 +262,12 @@ def test_what_is_no_request_is_refused_after_those_before_it(tmp_path: Path) -> 
 
 def test_a_body_that_breaks_off_is_refused_and_stores_nothing(tmp_path: Path) -> None:
     head = SLOW_BODY.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked")[:-1]
+    broken = head + b"2\r\n{}\r\nnonsense\r\n"
     with serving(tmp_path, PATIENT) as served:
-        answer = rest(served.connect(head + b"2\r\n{}\r\nnonsense\r\n"))
-        assert answer.startswith(b"HTTP/1.1 400 ")
+        for before in range(3):
+            answers = rest(served.connect(LIVEZ * before + broken + LIVEZ))
+            found = re.findall(rb"HTTP/1\.1 (\d+) ", answers)
+            assert found == [b"200"] * before + [b"400"]
         assert not list(served.cue.jobs())
 
 

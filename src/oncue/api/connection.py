@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers, checked after each read
 PIECE = 4 * 1024  # bytes that are read at once where requests may begin: each may be very short
+MOST_WAITING = 256  # requests that arrived with the one before them
 LINGER_LIMIT = 4 * 1024 * 1024  # bytes that are thrown away after the last answer
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
@@ -35,6 +36,7 @@ _HEAD_TOO_LARGE = HttpProblem(
     f"The request's line and headers are too large; at most {HEAD_LIMIT:,} bytes are read.",
     status=431,
 )
+_TOO_MANY = HttpProblem("malformed", "Too many requests were sent without waiting for an answer.")
 _HEAD_TOO_LATE = HttpProblem("request-timeout", "The head of the request did not arrive in time.")
 _FULL = HttpProblem(
     "too-many-connections",
@@ -122,13 +124,18 @@ class HttpConnection(asyncio.Protocol):
 
     def end(self) -> None:
         """Answer what was begun, and no more."""
-        if self._answering is None and not self._waiting:
-            self.transport.close()
+        self._waiting.clear()
+        self._unread = b""
+        if self._answering is None:
+            self._close(True)
         else:
-            self._waiting.clear()
-            self._unread = b""
-            if self._answering is not None:
-                self._answering.keeps_alive = False
+            self._answering.keeps_alive = False
+
+    def is_idle_for_long(self) -> None:
+        if self.transport.get_write_buffer_size():  # it has not read its last answer either
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     def head_is_late(self) -> None:
         self._refuse(_HEAD_TOO_LATE)
@@ -204,10 +211,12 @@ class HttpConnection(asyncio.Protocol):
         self._moved = True
         self._is_in_head = False
         head, parser = self._head, self._parser
-        if head.is_offer(parser):
-            return
+        if len(self._waiting) >= MOST_WAITING:
+            head.fault = _TOO_MANY
         if head.fault is not None:
             raise httptools.HttpParserError
+        if parser.should_upgrade():
+            return
         asked = _Asked(self, head.keeps_alive(parser), head.expects_continue)
         asked.request = head.request(parser, asked)
         self._reading = asked
@@ -304,13 +313,15 @@ class HttpConnection(asyncio.Protocol):
     def _refuse(self, problem: HttpProblem) -> None:
         """Answer what is no request, after those before it, and read no more."""
         self._is_last = True
-        if self._reading is not None and self._reading is not self._answering:
-            self._waiting.pop()  # its head was good, its body is not
-        elif self._reading is not None:
-            self._reading.leave()
-        elif self._answering is not None or self._is_full:
-            self._waiting.append(problem)
-            return
+        broken, self._reading = self._reading, None  # its head was good, its body is not
+        if broken is not None and broken is self._answering:
+            broken.leave()
+        else:
+            if broken is not None:
+                self._waiting.pop()
+            if self._answering is not None or self._waiting or self._is_full:
+                self._waiting.append(problem)
+                return
         if not self.transport.is_closing():
             self._write_problem(problem)
             self._close(False)
@@ -330,6 +341,8 @@ class HttpConnection(asyncio.Protocol):
             return
         if all_was_read or not self.transport.can_write_eof():
             self.transport.close()
+            if self.transport.get_write_buffer_size():
+                self._all.does_not_read(self)
             return
         self._resume()
         self.transport.write_eof()

@@ -107,7 +107,7 @@ class Connections:
         self.date = f"date: {formatdate(self.service.clock.now() / 1000, usegmt=True)}\r\n"
         limits = self.limits
         for connection in _since(self._idle, now - limits.idle_seconds):
-            connection.transport.close()
+            connection.is_idle_for_long()
         for connection in _since(self._heads, now - limits.head_seconds):
             connection.head_is_late()
         for connection in _since(self._lingering, now - LINGER_SECONDS):

@@ -68,10 +68,6 @@ class Head:
         method = parser.get_method().decode("ascii")
         return Request(method, path, query, self._headers, body.receive, body.at_hand)
 
-    def is_offer(self, parser: Any) -> bool:
-        """Whether it offers to change to another protocol."""
-        return bool(parser.should_upgrade())
-
     def without_offer(self, parser: Any) -> bytes:
         """The same head, without the offer."""
         method = parser.get_method()

@@ -52,8 +52,10 @@ class HttpAnswer(NamedTuple):
                 ("content-type", self.media_type),
                 ("content-length", str(len(self.body))),
             ]
-        if self.headers:
-            found += [(name.replace("_", "-"), value) for name, value in self.headers.items()]
+        for name, value in self.headers.items():
+            if not value.isprintable():
+                raise ValueError(f"the header {name} has a control character")
+            found.append((name.replace("_", "-"), value))
         return found
 
 

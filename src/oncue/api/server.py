@@ -71,6 +71,7 @@ class HttpServer:
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
+        self._connections.look()
         listening = await loop.create_server(
             self._connections.connect, sock=self._socket, backlog=BACKLOG
         )
@@ -85,8 +86,8 @@ class HttpServer:
 
     async def _look(self) -> None:
         while True:
-            self._connections.look()
             await asyncio.sleep(LOOK_SECONDS)
+            self._connections.look()
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

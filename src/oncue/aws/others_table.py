@@ -7,9 +7,9 @@ of both systems has an item at any moment, and what was taken is in the table un
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -18,11 +18,13 @@ from oncue.boto import code_of
 from oncue.core.errors import InvalidInput, StoreError, StoreUnusable
 from oncue.stores.dynamodb.address import CONNECTIONS, READ_SECONDS
 from oncue.stores.dynamodb.refusals import TransactionFailed
-from oncue.stores.dynamodb.table import WRITE_AT_ONCE, Table
+from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.trouble import explain
 from oncue.stores.dynamodb.writes import mark
 from oncue.usecases.jobs import chunks
 
+P = ParamSpec("P")
+T = TypeVar("T")
 WireItem = Mapping[str, Mapping[str, Any]]
 """An item as the service gives it."""
 ASIDE = "oncue-adopting#"
@@ -173,19 +175,16 @@ class OthersTable:
 
     def forget(self, items: Sequence[WireItem]) -> None:
         """Remove the copies of these items."""
-        requests = [{"DeleteRequest": {"Key": self._copy_key(item)}} for item in items]
-        parts = chunks(requests, lambda _: 0, WRITE_AT_ONCE, 1)
-        self._table.each(self._forget, parts)
-
-    def _forget(self, requests: Sequence[Any]) -> None:
-        left: Any = requests
-        while left:
-            answer = self._call("batch_write_item", RequestItems={self.name: left})
-            left = answer.get("UnprocessedItems", {}).get(self.name)
+        removed = [{"DeleteRequest": {"Key": self._copy_key(item)}} for item in items]
+        self._told(self._table.write_requests, removed)
 
     def _call(self, method: str, **asked: Any) -> Any:
+        return self._told(self._table.call, method, **asked)
+
+    def _told(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Trouble says what to do about it where the table is not oncue's."""
         try:
-            return self._table.call(method, **asked)
+            return ask(*args, **kwargs)
         except StoreError as trouble:
             raise _of_others(self.name, trouble) from None
 

@@ -262,6 +262,10 @@ class Table:
         """Write and remove items without conditions. Each key is named once."""
         requests: list[Any] = [{"PutRequest": {"Item": to_wire(item)}} for item in puts]
         requests += [{"DeleteRequest": {"Key": wire_key(key)}} for key in dict.fromkeys(removed)]
+        self.write_requests(requests)
+
+    def write_requests(self, requests: Iterable[Any]) -> None:
+        """Such as `BatchWriteItem` takes."""
         self.each(self._write_some, _batches(requests, WRITE_AT_ONCE))
 
     def _write_some(self, requests: Sequence[Any]) -> None:

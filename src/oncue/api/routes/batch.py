@@ -26,7 +26,7 @@ from oncue.core.errors import IdTaken, InvalidInput, StoreError, TooLarge
 from oncue.core.job import NewJob
 from oncue.core.text import why_not_json
 from oncue.scheduler import Scheduler
-from oncue.usecases.jobs import CHUNK, IDS_KEPT
+from oncue.usecases.jobs import IDS_KEPT
 from oncue.wire import jobs as wire
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 LINE_TYPES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 BLOCK = 512 * 1024  # bytes that are taken in at once
+STEP = 1000  # jobs stored by one transaction, for which other writers wait
 REJECTED_KEPT = 1000
 
 logger = logging.getLogger("oncue.http")
@@ -147,9 +148,9 @@ class BatchIntake:
             self.report.ids = [self._ids.get(line) for line in range(1, self._line + 1)]
 
     def _store_all(self, texts: list[bytes | None]) -> None:
-        for start in range(0, len(texts), CHUNK):
+        for start in range(0, len(texts), STEP):
             refused: dict[int, HttpProblem] = {}
-            jobs = dict(self._taken_in(texts[start : start + CHUNK], refused))
+            jobs = dict(self._taken_in(texts[start : start + STEP], refused))
             stored = self._cue.store_jobs(list(jobs.values()))
             lines = list(jobs) if stored.refused else []
             for position, error in stored.refused.items():

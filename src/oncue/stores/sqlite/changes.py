@@ -107,7 +107,7 @@ class SqliteChanges(StorePart):
         if verb not in (ChangeVerb.CANCEL, ChangeVerb.STOP):  # by these, nothing becomes due
             for _, queue, due_at, *_ in found:
                 if due_at is not None:
-                    self.db.arrived(tx, queue, due_at)
+                    self.db.arrived(tx, {queue: due_at})
         return {row[0] for row in found}
 
 

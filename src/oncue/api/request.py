@@ -16,6 +16,7 @@ import msgspec
 from oncue.api.arrival import PENDING, at_once, in_time
 from oncue.api.problems import HttpProblem, invalid
 from oncue.api.unreadable import UNREADABLE, read_json, unreadable
+from oncue.core.text import quoted
 from oncue.ports.clock import Clock
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
@@ -212,7 +213,7 @@ class Request:
         """The media type of the body, one of these."""
         given = (self.header(b"content-type") or "").partition(";")[0].strip().lower()
         if given not in allowed:
-            found = f"is {given!r}" if given else "is missing"
+            found = f"is {quoted(given)}" if given else "is missing"
             raise HttpProblem(
                 "unsupported-media-type",
                 f"The body's media type {found}; send Content-Type: {' or '.join(allowed)}.",

@@ -18,6 +18,7 @@ from oncue.api.problems import HttpProblem, invalid
 from oncue.api.unreadable import UNREADABLE, read_json, unreadable
 from oncue.core.text import quoted
 from oncue.ports.clock import Clock
+from oncue.wire.jobs import CONTENT
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"
@@ -31,10 +32,16 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 T = TypeVar("T")
 
 write_json = msgspec.json.Encoder().encode
+_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_raw_items = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 _decoder: Any = cache(msgspec.json.Decoder)  # one for each shape
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._=-]{1,64}")  # those of API Gateway end in "="
 _PROCESS = secrets.token_hex(4)  # with a number it makes an id: chance for each costs a system call
 _numbers = count(1)
+
+
+def _shown(job: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    return {name: value for name, value in job.items() if name not in CONTENT}
 
 
 class HttpAnswer(NamedTuple):
@@ -44,6 +51,15 @@ class HttpAnswer(NamedTuple):
     headers: Mapping[str, str] = {}
     unread: Callable[[], None] | None = None
     """Called instead of sending the answer if the client has left by then."""
+    is_own: bool = False
+    """It has no more content of jobs than the caller has just sent."""
+
+    def without_content(self) -> HttpAnswer:
+        """For a caller who may not read jobs: what they are and where, but not what is in them."""
+        fields = _raw_fields(self.body)
+        if (sample := fields.get("sample")) is not None:
+            fields["sample"] = msgspec.Raw(write_json(list(map(_shown, _raw_items(sample)))))
+        return self._replace(body=write_json(_shown(fields)))
 
     def all_headers(self, request_id: str) -> list[tuple[str, str]]:
         """As they are sent."""
@@ -76,7 +92,7 @@ class Request:
 
     __slots__ = (
         *("_at_hand", "_headers", "_query", "_receive", "answer_by", "began", "id", "job_id"),
-        *("method", "parameters", "path", "query", "route"),
+        *("may_read", "method", "parameters", "path", "query", "route"),
     )
 
     def __init__(
@@ -103,6 +119,8 @@ class Request:
         """When the service began with it, monotonic."""
         self.answer_by = math.inf
         """When the host of the service needs the answer, monotonic."""
+        self.may_read = True
+        """Whether the caller may see what is in jobs."""
         self._query = query
         self._headers = headers
         self._receive = receive

@@ -69,7 +69,8 @@ async def create_job(service: Service, request: Request) -> HttpAnswer:
     request.job_id = job.id
     repeated = key is not None and job.id == new.id
     status = 201 if existing is None or repeated else 200
-    return json_answer(job, status, location=f"/jobs/{job.id}")
+    answer = json_answer(job, status, location=f"/jobs/{job.id}")
+    return answer if existing is not None else answer._replace(is_own=True)
 
 
 def new_job(fields: Any, now: moment.Moment, derived: str | None = None) -> NewJob:

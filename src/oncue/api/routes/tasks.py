@@ -72,7 +72,7 @@ async def create_task(service: Service, request: Request) -> HttpAnswer:
     if stored.state not in STATUSES:
         raise HttpProblem("conflict", "The task that this Idempotency-Key stands for was removed.")
     place = f"/tasks/{quote(fields['userId'], safe='')}/{stored.id}"
-    return json_answer(_fields(stored), 201, location=place)
+    return json_answer(_fields(stored), 201, location=place)._replace(is_own=True)
 
 
 @routes.add("GET /tasks/{userId}", Scope.READ, wire.Tasks, query=PAGE)

@@ -61,9 +61,9 @@ async def create_task(service: Service, request: Request) -> HttpAnswer:
         new = _taken_in(as_job(fields, now), now)
     else:
         # Of the fields as they were sent: `afterDays` means another date tomorrow.
-        digest = intake.digest(fields) if isinstance(fields, dict) else None
+        sent = intake.digests(fields)._asdict() if isinstance(fields, dict) else {}
         job = as_job(fields, now) | {"id": jobs.derived_id(key)}
-        new = _taken_in(job, now)._replace(digest=digest)
+        new = _taken_in(job, now)._replace(**sent)
     try:
         stored = await service.acue.insert(new) or intake.as_stored(new)
     except IdTaken:

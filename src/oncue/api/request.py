@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from oncue.api.arrival import PENDING, at_once, in_time
+from oncue.api.inflating import Inflating, inflating, too_large
 from oncue.api.problems import HttpProblem, invalid
 from oncue.api.unreadable import UNREADABLE, read_json, unreadable
 from oncue.core.text import quoted
@@ -186,7 +187,9 @@ class Request:
         if text is None:
             text = await _in_time(self._whole(limit))
         elif len(text) > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
+        if text and (inflating := self.inflating(limit)) is not None:
+            text = inflating.whole(text)
         if text and self.header(b"content-type") != JSON_TYPE:
             self.require_media_type((JSON_TYPE,))
         return text
@@ -200,7 +203,7 @@ class Request:
             size += len(parts[-1])
             more = message.get("more_body", False)
             if size > limit or (more and self._announced() > limit):
-                raise _too_large(limit)
+                raise too_large(limit)
         return b"".join(parts)
 
     def _announced(self) -> int:
@@ -208,8 +211,12 @@ class Request:
         text = self.header(b"content-length") or ""
         return int(text) if text.isdecimal() else 0
 
+    def inflating(self, limit: int) -> Inflating | None:
+        """What inflates the body to at most so many bytes; None: it was sent as it is."""
+        return inflating(self.header(b"content-encoding"), limit)
+
     async def parts(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, part by part."""
+        """The body as it arrives, part by part, and as it was sent."""
         more = True
         while more:
             message = _there(await _in_time(self._receive()))
@@ -238,12 +245,6 @@ class Request:
                 headers={"accept": ", ".join(allowed)},
             )
         return given
-
-
-def _too_large(limit: int) -> HttpProblem:
-    return HttpProblem(
-        "too-large", f"The body is too large; at most {limit:,} bytes are read here."
-    )
 
 
 def new_request_id() -> str:

@@ -54,7 +54,8 @@ async def create_job(service: Service, request: Request) -> HttpAnswer:
     Durable when the answer arrives. Without a time it is due at once. With a `key` that an
     unfinished job of the queue has, `if_exists` decides: `keep` answers with that job, `replace`
     gives it the new time and payload. Repeating an `id` with the same body returns the job (200);
-    another body returns 409. Give an `id` or an `Idempotency-Key`, not both.
+    another body returns 409. Give an `id` or an `Idempotency-Key`, not both. The body may be sent
+    with `Content-Encoding: gzip`.
     """
     fields = await request.json()
     key = idempotency_key(request)

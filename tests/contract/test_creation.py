@@ -57,6 +57,12 @@ def test_an_id_with_the_same_digest_is_existing(desk: Desk) -> None:
     assert desk.job("mine").payload_json == b"first"
 
 
+def test_an_id_with_the_digest_of_an_earlier_version_is_existing(desk: Desk) -> None:
+    desk.add("mine", digest=b"f")
+    clash = desk.store.insert([desk.new("mine", digest=b"d", former_digest=b"f")], desk.now)[0]
+    assert (clash.kind, clash.job.id) == ("existing", "mine")
+
+
 def test_an_id_with_another_digest_is_taken(desk: Desk) -> None:
     desk.add("mine", digest=b"d")
     clash = desk.store.insert([desk.new("mine", digest=b"e", payload=b"second")], desk.now)[0]

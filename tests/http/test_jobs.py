@@ -207,6 +207,23 @@ def test_an_idempotency_key_makes_repeating_harmless(server: Server) -> None:
     assert len(pages(server, "/jobs?queue=idem")) == 1
 
 
+def test_a_repeated_request_gets_the_first_answer_whatever_became_of_the_job(
+    server: Server,
+) -> None:
+    sent = {"queue": "idem-first", "delay": 60, "payload": {"n": 1}, "timeout_seconds": 5}
+    header = {"Idempotency-Key": "first answer"}
+    first = server.post("/jobs", sent, headers=header)
+    path = first.headers["location"]
+    assert server.patch(path, {"payload": 2, "priority": 5, "delay": 0}).status == 200
+    by_value = {**sent, "delay": 60.0, "payload": {"n": 1.0}, "priority": None}
+    again = server.post("/jobs", by_value, headers=header)
+    assert (again.status, again.json) == (201, first.json)
+    [job] = taken(server, "idem-first")
+    assert told(server, job, "complete").status == 200
+    assert server.post("/jobs", sent, headers=header).json == first.json
+    assert server.get(path).json["state"] == "succeeded"
+
+
 def test_an_idempotency_key_with_other_members_is_a_422(server: Server) -> None:
     header = {"Idempotency-Key": "reused"}
     assert server.post("/jobs", {"queue": "idem2", "delay": 60}, headers=header).status == 201

@@ -116,8 +116,9 @@ def test_lone_surrogates_are_refused_by_name(server: Server, route: Route) -> No
 
 @each_with_body
 def test_numbers_beyond_all_bounds_are_refused_by_name(server: Server, route: Route) -> None:
-    fields = problem(sent(server, route, b'{"a": {"b": 1e999}}'), 422)
-    assert fields["errors"][0]["pointer"].startswith("/a")
+    for number in (b"1e999", b"-1e999", b"9" * 5000, b"-" + b"9" * 100_000, b"9" * 400 + b".5"):
+        fields = problem(sent(server, route, b'{"a": {"b": %b}}' % number), 422)
+        assert fields["errors"][0]["pointer"].startswith("/a")
 
 
 @each_with_body
@@ -158,6 +159,8 @@ def test_a_large_body_of_unknown_length_is_a_413(server: Server, path: str) -> N
         (rb'{"owner":"\udfff"}', "/owner"),
         (rb'{"delay":1' + b"0" * 400 + b"}", "/delay"),
         (rb'{"priority":1' + b"0" * 400 + b"}", "/priority"),
+        (rb'{"payload":{"a":[' + b"9" * 5000 + b"]}}", "/payload/a/0"),
+        (rb'{"max_attempts":' + b"9" * 5000 + b"}", "/max_attempts"),
     ],
 )
 def test_what_no_store_can_keep_is_named(server: Server, body: bytes, pointer: str) -> None:

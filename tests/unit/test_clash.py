@@ -27,6 +27,12 @@ def test_the_same_id_is_a_repetition_if_the_digests_are_equal(
     assert of_same_id(NEW._replace(digest=sent), kept) == kind
 
 
+def test_the_digest_of_an_earlier_version_is_a_repetition_too() -> None:
+    new = NEW._replace(digest=b"a", former_digest=b"b")
+    assert of_same_id(new, b"b") == "existing"
+    assert of_same_id(new, b"c") == of_same_id(new, None) == "id taken"
+
+
 @pytest.mark.parametrize("holder", [State.SCHEDULED, State.DISPATCHED, State.EXECUTING])
 def test_only_a_scheduled_job_is_replaced_and_only_if_that_is_wanted(holder: State) -> None:
     assert of_same_key(NEW, holder) == "existing"

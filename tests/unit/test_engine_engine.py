@@ -223,6 +223,18 @@ def test_the_first_job_of_a_queue_that_has_a_sink_by_default_is_delivered_at_onc
     assert bench.taken("log:") == ["b"]
 
 
+def test_queues_that_come_with_their_first_job_do_not_make_it_read_all_queues(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[Loop] = []
+    bench.store.watch(bench.engine._woken)
+    monkeypatch.setattr(Loop, "wake", lambda loop: woken.append(loop))
+    bench.add("pulled", "a")
+    assert woken == []
+    bench.add("rules", "b")
+    assert set(woken) == {bench.engine._supervisor}
+
+
 @pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError()])
 def test_a_sink_whose_opening_or_closing_raises_anything_disturbs_no_other_queue(
     bench: Bench, error: BaseException

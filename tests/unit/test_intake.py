@@ -184,7 +184,7 @@ def test_the_digest_is_the_same_whatever_the_order() -> None:
     shuffled = list(fields.items())
     random.Random(1).shuffle(shuffled)
     turned = {**dict(shuffled), "payload": {"y": {"a": None, "b": [1, 2]}, "x": 1}}
-    assert intake.digest(fields) == intake.digest(turned)
+    assert intake.digests(fields) == intake.digests(turned)
 
 
 def test_the_digest_tells_every_member_apart() -> None:
@@ -197,12 +197,37 @@ def test_the_digest_tells_every_member_apart() -> None:
     asked += [{"id": "a", "owner": "x"}, {"id": "a", "key": "x"}, {"id": "a", "payload": [1, 2]}]
     asked += [{"id": "a", "payload": [2, 1]}, {"id": "a", "payload": {"a": None}}]
     asked += [{"id": "a", "payload": {}}, {"id": "a", "if_exists": "replace"}]
-    assert len({intake.digest(fields) for fields in asked}) == len(asked)
+    assert len({intake.digests(fields) for fields in asked}) == len(asked)
 
 
 def test_it_does_not_matter_whether_a_default_was_said() -> None:
     said = {"id": "a", "payload": None, "queue": "default", "priority": 0, "if_exists": "keep"}
-    assert intake.digest(said) == intake.digest({"id": "a"})
+    assert intake.digests(said) == intake.digests({"id": "a"})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"delay": 60}, {"delay": 60.0}),
+        ({"payload": {"a": [1, {"b": 0}]}}, {"payload": {"a": [1.0, {"b": -0.0}]}}),
+        ({"payload": 10**22}, {"payload": 1e22}),
+    ],
+)
+def test_the_digest_takes_numbers_by_their_value(one: Any, other: Any) -> None:
+    whole, decimal = intake.digests(one), intake.digests(other)
+    assert whole.digest == decimal.digest
+    assert whole.former_digest is None
+    assert decimal.former_digest not in (None, decimal.digest)
+    assert intake.digests({"payload": "1.0"}) != intake.digests({"payload": "1"})
+    assert intake.digests({"payload": 1.5}) != intake.digests({"payload": 1})
+
+
+def test_the_digests_that_earlier_versions_stored_are_known() -> None:
+    sent = {"id": "a", "delay": 60.0, "payload": {"x": 1.0}}
+    assert intake.digests(sent).former_digest == bytes.fromhex("569455499331dc947623617c7e3c4f58")
+    assert intake.digests({"id": "a", "delay": 60}).digest == bytes.fromhex(
+        "15f8d1e9280e359d38dd70b88b6263e6"
+    )
 
 
 def test_only_an_id_chosen_by_a_client_needs_a_digest() -> None:

@@ -86,6 +86,27 @@ def test_calls_that_come_together_share_a_commit(store: SqliteStore) -> None:
     assert store.stats("q").counts[State.SCHEDULED] == 50
 
 
+class CountedName(str):
+    """Counts how often a name is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_jobs_of_as_many_queues_are_stored_by_one_pass(store: SqliteStore) -> None:
+    count = 500
+    jobs = [new(f"j{n}", CountedName(f"q{n}")) for n in range(count)]
+    statements = Statements(store)
+    assert store.insert(jobs, NOW) == {}
+    assert statements.count("INSERT INTO queues") == 1
+    assert CountedName.compared < 20 * count
+    assert {queue.name for queue in store.queues()} >= {f"q{n}" for n in range(count)}
+
+
 def test_threads_that_write_at_the_same_time_all_succeed(store: SqliteStore) -> None:
     def write(thread: int) -> None:
         for n in range(100):

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from oncue.core.text import exception_text, is_printable, legible, why_not_json
+from oncue.core.text import (
+    QUOTED_LIMIT,
+    exception_text,
+    is_printable,
+    legible,
+    quoted,
+    why_not_json,
+)
 
 
 def test_a_text_is_made_legible_rather_than_refused() -> None:
@@ -67,3 +74,11 @@ def test_what_people_see_is_printable(text: str) -> None:
 )
 def test_what_nobody_sees_or_what_turns_text_around_is_not_printable(text: str) -> None:
     assert not is_printable(text)
+
+
+def test_what_an_error_quotes_is_cut() -> None:
+    assert quoted("it's") == '"it\'s"'
+    assert quoted(5) == "5"
+    for text in ("a" * 201, "\0" * 200, "\U000e0001" * 200, ["a" * 300]):
+        assert len(quoted(text)) == QUOTED_LIMIT
+        assert quoted(text).endswith("…")

@@ -68,8 +68,8 @@ class Service:
         block, and leave the interpreter to the loop."""
         bulk = _Threads(1, "oncue-http-bulk")
         self.change = bulk.run
-        """Run a method that changes very many jobs. One thread: bulk verbs take turns, so that all
-        of them leave as much room as one."""
+        """Run a part of a bulk verb. One thread: bulk verbs take turns part by part, so that all of
+        them leave as much room as one, and none waits for another to end."""
         publishers = _Threads(2, "oncue-http-publisher")  # see `Publishing`
         self.publish = Publishing(cue, publishers).publish
         """Publish an event or a list, together with those of other requests."""

@@ -30,8 +30,10 @@ class Guard:
 
     async def require(self, request: Request, wanted: Scope) -> None:
         """Refuse the request if its caller lacks this scope."""
-        if not allows(await self.scopes(request), wanted):
+        scopes = await self.scopes(request)
+        if not allows(scopes, wanted):
             raise HttpProblem("forbidden", self._lacking(wanted))
+        request.may_read = allows(scopes, Scope.READ)
 
     async def refuse_foreign_page(self, request: Request) -> None:
         """The same without a scope, for a request that proves itself by what is in its body: only a

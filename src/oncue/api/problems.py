@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from oncue.core import errors
+from oncue.core.text import cut
 from oncue.wire import problems as wire
 from oncue.wire.converting import written
 from oncue.wire.jobs import Diagnostic
 
+DETAIL_LIMIT = 1000  # characters; what it quotes is shorter (`core.text.quoted`)
 _SOON = {"retry-after": "1"}
 
 
@@ -33,7 +35,7 @@ class HttpProblem(Exception):
             type=wire.PREFIX + kind,
             title=meaning.title,
             status=status or meaning.status,
-            detail=detail,
+            detail=cut(detail, DETAIL_LIMIT),
             **more,
         )
         """As they are sent."""
@@ -58,7 +60,8 @@ def of(error: errors.OncueError) -> HttpProblem:
     more: dict[str, Any] = {}
     match error:
         case errors.InvalidInput():
-            more["errors"] = [wire.FieldProblem(pointer=error.pointer, detail=error.detail)]
+            detail = cut(error.detail, DETAIL_LIMIT)
+            more["errors"] = [wire.FieldProblem(pointer=error.pointer, detail=detail)]
         case errors.Fenced():
             more["diagnostic"] = error.diagnostic and written(Diagnostic, error.diagnostic)
             more |= {"reason": error.reason, "state": error.state.value}

@@ -14,9 +14,12 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from oncue.api.arrival import PENDING, at_once, in_time
+from oncue.api.inflating import Inflating, inflating, too_large
 from oncue.api.problems import HttpProblem, invalid
 from oncue.api.unreadable import UNREADABLE, read_json, unreadable
+from oncue.core.text import quoted
 from oncue.ports.clock import Clock
+from oncue.wire.jobs import CONTENT
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON_TYPE = "application/json"
@@ -30,10 +33,16 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 T = TypeVar("T")
 
 write_json = msgspec.json.Encoder().encode
+_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_raw_items = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 _decoder: Any = cache(msgspec.json.Decoder)  # one for each shape
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._=-]{1,64}")  # those of API Gateway end in "="
 _PROCESS = secrets.token_hex(4)  # with a number it makes an id: chance for each costs a system call
 _numbers = count(1)
+
+
+def _shown(job: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    return {name: value for name, value in job.items() if name not in CONTENT}
 
 
 class HttpAnswer(NamedTuple):
@@ -43,6 +52,15 @@ class HttpAnswer(NamedTuple):
     headers: Mapping[str, str] = {}
     unread: Callable[[], None] | None = None
     """Called instead of sending the answer if the client has left by then."""
+    is_own: bool = False
+    """It has no more content of jobs than the caller has just sent."""
+
+    def without_content(self) -> HttpAnswer:
+        """For a caller who may not read jobs: what they are and where, but not what is in them."""
+        fields = _raw_fields(self.body)
+        if (sample := fields.get("sample")) is not None:
+            fields["sample"] = msgspec.Raw(write_json(list(map(_shown, _raw_items(sample)))))
+        return self._replace(body=write_json(_shown(fields)))
 
     def all_headers(self, request_id: str) -> list[tuple[str, str]]:
         """As they are sent."""
@@ -75,7 +93,7 @@ class Request:
 
     __slots__ = (
         *("_at_hand", "_headers", "_query", "_receive", "answer_by", "began", "id", "job_id"),
-        *("method", "parameters", "path", "query", "route"),
+        *("may_read", "method", "parameters", "path", "query", "route"),
     )
 
     def __init__(
@@ -102,6 +120,8 @@ class Request:
         """When the service began with it, monotonic."""
         self.answer_by = math.inf
         """When the host of the service needs the answer, monotonic."""
+        self.may_read = True
+        """Whether the caller may see what is in jobs."""
         self._query = query
         self._headers = headers
         self._receive = receive
@@ -167,7 +187,9 @@ class Request:
         if text is None:
             text = await _in_time(self._whole(limit))
         elif len(text) > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
+        if text and (inflating := self.inflating(limit)) is not None:
+            text = inflating.whole(text)
         if text and self.header(b"content-type") != JSON_TYPE:
             self.require_media_type((JSON_TYPE,))
         return text
@@ -181,7 +203,7 @@ class Request:
             size += len(parts[-1])
             more = message.get("more_body", False)
             if size > limit or (more and self._announced() > limit):
-                raise _too_large(limit)
+                raise too_large(limit)
         return b"".join(parts)
 
     def _announced(self) -> int:
@@ -189,8 +211,12 @@ class Request:
         text = self.header(b"content-length") or ""
         return int(text) if text.isdecimal() else 0
 
+    def inflating(self, limit: int) -> Inflating | None:
+        """What inflates the body to at most so many bytes; None: it was sent as it is."""
+        return inflating(self.header(b"content-encoding"), limit)
+
     async def parts(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, part by part."""
+        """The body as it arrives, part by part, and as it was sent."""
         more = True
         while more:
             message = _there(await _in_time(self._receive()))
@@ -212,19 +238,13 @@ class Request:
         """The media type of the body, one of these."""
         given = (self.header(b"content-type") or "").partition(";")[0].strip().lower()
         if given not in allowed:
-            found = f"is {given!r}" if given else "is missing"
+            found = f"is {quoted(given)}" if given else "is missing"
             raise HttpProblem(
                 "unsupported-media-type",
                 f"The body's media type {found}; send Content-Type: {' or '.join(allowed)}.",
                 headers={"accept": ", ".join(allowed)},
             )
         return given
-
-
-def _too_large(limit: int) -> HttpProblem:
-    return HttpProblem(
-        "too-large", f"The body is too large; at most {limit:,} bytes are read here."
-    )
 
 
 def new_request_id() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -102,10 +103,25 @@ class Routes(list[Route]):
         def register(run: Action) -> Action:
             method, path = place.split()
             names = tuple(_NAME.findall(path))
-            self.append(Route(method, path, run, scope, self._tag, names, described, body, **more))
+            act = _discreet(run) if scope is Scope.WRITE else run
+            self.append(Route(method, path, act, scope, self._tag, names, described, body, **more))
             return run
 
         return register
+
+
+def _discreet(run: Action) -> Action:
+    """The same, for callers who may change jobs: if they may not read them, their content is left
+    out of the answer."""
+
+    @wraps(run)
+    async def act(service: Service, request: Request) -> HttpAnswer:
+        answer = await run(service, request)
+        if request.may_read or answer.is_own or not answer.body:
+            return answer
+        return answer.without_content()
+
+    return act
 
 
 class Router:

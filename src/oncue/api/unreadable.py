@@ -12,10 +12,11 @@ import re
 
 import msgspec
 
-from oncue.api.problems import HttpProblem, invalid
-from oncue.core.text import escaped, why_not_json
+from oncue.api.problems import DETAIL_LIMIT, HttpProblem, invalid
+from oncue.core.text import cut, escaped, why_not_json
 
 TOO_DEEP = "The JSON is nested too deeply."
+LONGEST_NUMBER = 4300  # digits of a whole number, with its sign
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 """Raised by a decoder if a body is not JSON, or not of the wanted shape."""
 
@@ -53,7 +54,7 @@ def unreadable(text: bytes, problem: Exception) -> HttpProblem:
     if isinstance(problem, RecursionError):
         return HttpProblem("malformed", TOO_DEEP)
     try:
-        found = _unkeepable(json.loads(text, parse_constant=_refuse), "")
+        found = _unkeepable(json.loads(text, parse_constant=_refuse, parse_int=_number), "")
     except RecursionError:
         return HttpProblem("malformed", TOO_DEEP)
     except ValueError:
@@ -63,7 +64,10 @@ def unreadable(text: bytes, problem: Exception) -> HttpProblem:
 
 
 def _misshapen(problem: msgspec.ValidationError) -> HttpProblem:
-    match = _PLACE.match(str(problem))
+    said = str(problem)
+    if len(said) > 2 * DETAIL_LIMIT:  # a name that the caller has chosen; the place is at the end
+        said = f"{said[:DETAIL_LIMIT]}…{said[-DETAIL_LIMIT:]}"
+    match = _PLACE.match(said)
     assert match is not None  # it matches anything
     text, pointer = match["text"], _pointer(match["place"] or "")
     if unknown := _UNKNOWN.match(text):
@@ -76,7 +80,7 @@ def _misshapen(problem: msgspec.ValidationError) -> HttpProblem:
     if bound := _BOUND.match(text):
         return invalid(_bounded(bound), pointer)
     if enum := _ENUM.match(text):
-        return invalid(f"{enum[1]} is not a value of this field; /docs lists them.", pointer)
+        return invalid(f"{cut(enum[1])} is not a value of this field; /docs lists them.", pointer)
     text = text.replace("Expected ", "must be ").replace("`", "")
     return invalid(f"{text[:1].lower()}{text[1:]}.", pointer)
 
@@ -104,6 +108,11 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
+def _number(digits: str) -> float:
+    """Numbers of any length are JSON; the decoder refuses those that Python does not read."""
+    return int(digits) if len(digits) <= LONGEST_NUMBER else math.inf
+
+
 def _unkeepable(value: object, pointer: str) -> HttpProblem | None:
     """The first half of a character, or number beyond all bounds."""
     if isinstance(value, str) and not _whole(value):
@@ -112,7 +121,7 @@ def _unkeepable(value: object, pointer: str) -> HttpProblem | None:
         return invalid("this number is too large to be kept.", pointer)
     if isinstance(value, dict):
         for name, inner in value.items():
-            place = f"{pointer}/{escaped(name)}"
+            place = cut(f"{pointer}/{escaped(cut(name))}")  # deep inside it would become long
             if not _whole(name):
                 return invalid("the name contains half a character (a lone surrogate).", place)
             if (found := _unkeepable(inner, place)) is not None:

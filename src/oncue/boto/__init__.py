@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from oncue.boto.shapes import speed_up
 from oncue.core.errors import InvalidInput
+from oncue.core.text import quoted
 
 CONNECT_SECONDS = 2.0
 LEAN: dict[str, Any] = {"parameter_validation": False, "user_agent": "oncue"}
@@ -44,9 +45,11 @@ def read_options(query: str, what: str, form: str, pointer: str) -> dict[str, st
     try:
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     except ValueError:
-        raise InvalidInput(f"{query!r} is not of the form name=value; {form}.", pointer) from None
+        raise InvalidInput(
+            f"{quoted(query)} is not of the form name=value; {form}.", pointer
+        ) from None
     for name in sorted(options.keys() - {"region", "endpoint"}):
-        raise InvalidInput(f"{name!r} is not an option of {what}; {form}.", pointer)
+        raise InvalidInput(f"{quoted(name)} is not an option of {what}; {form}.", pointer)
     for name, value in options.items():
         if not value:
             raise InvalidInput(f"{name} has no value; {form}.", pointer)

@@ -14,6 +14,7 @@ from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, Command, Cue, Decorator, common
 from oncue.cli.group import suggestion
 from oncue.core.errors import NotFound
+from oncue.core.text import quoted
 
 NAMES_COMPARED = 10_000
 WOULD_CHANGE = "Nothing was changed. These would be the changes:"
@@ -41,7 +42,7 @@ def ask_about(app: App, noun: str, name: str, ask: Callable[[Cue], T]) -> T:
         every = getattr(app.cue, f"{noun}s")()
         names = [one.name for one in islice(every, NAMES_COMPARED)]
         hint = suggestion(name, names) or f" 'oncue {noun}s list' lists them."
-        raise NotFound(f"there is no {noun} {name!r}.{hint}") from None
+        raise NotFound(f"there is no {noun} {quoted(name)}.{hint}") from None
 
 
 def delete(app: App, noun: str, name: str, yes: bool, question: str, done: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from os.path import abspath
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, refuse_json, setting, with_store
 from oncue.cli.progress import StatusLine, counted
 from oncue.cli.queues import lateness
-from oncue.cli.stopping import Stopping
+from oncue.cli.stopping import Stopping, end_at_once
 from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.lifecycle import LIVE, State
 from oncue.sinks.elsewhere import CELERY
@@ -104,10 +103,7 @@ def _run(cue: Scheduler, server: HttpServer | None, no_engine: bool) -> None:
             f"Some {what} did not end within {GRACE_SECONDS:.0f} s; "
             "what was claimed is taken back when its lease has ended."
         )
-        # At once: an ordinary end would wait for the threads that did not end.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(EXIT_FAILED)
+        end_at_once(EXIT_FAILED)  # an exit would wait for the threads that did not end
 
 
 def place(cue: Scheduler) -> str:

@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import NoReturn
 
 from oncue.clock import SystemClock
 from oncue.engine.alarm import SIGNAL_SECONDS
@@ -66,12 +67,17 @@ class Stopping:
             if now - self._asked_at < SAME_REQUEST_SECONDS:
                 return
             _say("Stopped at once; what was under way is taken back when its lease ends.")
-            with suppress(Exception):
-                sys.stdout.flush()
-            os._exit(128 + number)
+            end_at_once(128 + number)
         self._asked_at = now
         _say(f"Stopping: {self._meanwhile}. Ctrl-C again stops at once.")
         self._ended.put(None)
+
+
+def end_at_once(code: int) -> NoReturn:
+    """End the process with this exit code, whatever its threads do."""
+    with suppress(Exception):
+        sys.stdout.flush()
+    os._exit(code)
 
 
 def _say(text: str) -> None:

@@ -13,6 +13,7 @@ import click
 from oncue.core import duration, moment
 from oncue.core import stamp as stamps
 from oncue.core.errors import InvalidInput
+from oncue.core.text import quoted
 
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d(:\d\d(\.\d{1,6})?)?", re.ASCII)
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -40,7 +41,7 @@ def _rfc3339(parse: Callable[[str], int], text: str, option: str) -> int:
         return parse(text)
     except InvalidInput:
         raise InvalidInput(
-            f"{text!r} is not a time; write it like 2026-12-01T09:30:00Z, "
+            f"{quoted(text)} is not a time; write it like 2026-12-01T09:30:00Z, "
             "or in local time like '2026-12-01 09:30'.",
             option,
         ) from None
@@ -57,8 +58,8 @@ def read_length(text: str, option: str) -> float:
         return duration.seconds(text.upper(), option)
     except InvalidInput:
         raise InvalidInput(
-            f"{text!r} is not a length of time; write seconds, or 90s, 15m, 2h30m, 3d, or ISO 8601 "
-            "such as PT15M.",
+            f"{quoted(text)} is not a length of time; write seconds, or 90s, 15m, 2h30m, 3d, or "
+            "ISO 8601 such as PT15M.",
             option,
         ) from None
 
@@ -101,16 +102,16 @@ def _local(text: str, option: str) -> datetime:
         local = naive.astimezone()
         again = naive.replace(fold=1).astimezone()
     except (ValueError, OverflowError, OSError) as problem:
-        raise InvalidInput(f"{text!r} is not a moment: {problem}.", option) from None
+        raise InvalidInput(f"{quoted(text)} is not a moment: {problem}.", option) from None
     if local.replace(tzinfo=None) != naive:
         raise InvalidInput(
-            f"{text!r} does not exist in local time: clocks go forward over it. "
+            f"{quoted(text)} does not exist in local time: clocks go forward over it. "
             f"Did you mean '{max(local, again):%Y-%m-%d %H:%M}'?",
             option,
         )
     if local.utcoffset() != again.utcoffset():
         raise InvalidInput(
-            f"{text!r} happens twice in local time: clocks go back over it. "
+            f"{quoted(text)} happens twice in local time: clocks go back over it. "
             f"Write {local.isoformat()} or {again.isoformat()}.",
             option,
         )

@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from oncue.core.errors import InvalidInput
 from oncue.core.moment import Moment
-from oncue.core.text import is_printable
+from oncue.core.text import is_printable, quoted
 
 LONGEST_NAME = 80
 _TEXT = re.compile(r"oncue_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)
@@ -83,7 +83,7 @@ def check_scopes(values: Iterable[str], pointer: str = "/scopes") -> frozenset[S
     named, known = list(values), ", ".join(Scope)
     for value in named:
         if value not in list(Scope):
-            raise InvalidInput(f"{value!r} is not a scope; choose from {known}.", pointer)
+            raise InvalidInput(f"{quoted(value)} is not a scope; choose from {known}.", pointer)
     if not named:
         raise InvalidInput(f"at least one scope is needed: {known}.", pointer)
     return frozenset(map(Scope, named))

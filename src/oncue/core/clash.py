@@ -13,7 +13,8 @@ ClashKind = Literal["existing", "replaced", "id taken", "key taken"]
 def of_same_id(new: NewJob, digest: bytes | None) -> ClashKind:
     """`digest` is that of the job that has the id. Two that are None are equal: both ids were
     minted, and a minted id that is there already means that the call was repeated."""
-    return "existing" if new.digest == digest else "id taken"
+    is_former = digest is not None and digest == new.former_digest
+    return "existing" if new.digest == digest or is_former else "id taken"
 
 
 def of_same_key(new: NewJob, holder: State) -> ClashKind:

@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 
 from oncue.core.errors import InvalidInput
+from oncue.core.text import quoted
 
 Duration = int | float | timedelta | str
 
@@ -61,8 +62,8 @@ def _iso_seconds(text: str, pointer: str) -> float:
     match = _ISO.fullmatch(text)
     if match is None or not any(match.groups()) or text.endswith("T"):
         raise InvalidInput(
-            f"{text!r} is not an ISO 8601 duration of weeks, days, hours, minutes and seconds; "
-            "write it like PT15M or P1DT12H.",
+            f"{quoted(text)} is not an ISO 8601 duration of weeks, days, hours, minutes and "
+            "seconds; write it like PT15M or P1DT12H.",
             pointer,
         )
     parts = zip(match.groups(), _UNITS, strict=True)

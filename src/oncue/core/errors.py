@@ -30,6 +30,8 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from oncue.core.text import cut
+
 if TYPE_CHECKING:
     from oncue.core.job import Diagnostic
     from oncue.core.lifecycle import State
@@ -43,6 +45,7 @@ class InvalidInput(OncueError):
     """The request cannot be understood or is out of bounds."""
 
     def __init__(self, detail: str, pointer: str = "") -> None:
+        pointer = cut(pointer)  # it may contain names that the caller has chosen
         super().__init__(f"{pointer}: {detail}" if pointer else detail)
         self.detail = detail
         self.pointer = pointer

@@ -38,6 +38,9 @@ class NewJob(NamedTuple):
     """Of the fields as sent, for client-chosen ids: tells a repetition from a clash."""
     replace: bool = False
     """With a key that is taken: give the existing job this time and payload."""
+    former_digest: bytes | None = None
+    """The digest of the same fields in jobs that were stored before numbers were compared by value:
+    60 and 60.0 had different ones. None: it is the same."""
 
 
 class Claimed(NamedTuple):

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from oncue.core.errors import InvalidInput
+from oncue.core.text import quoted
 
 Moment = int
 
@@ -66,7 +67,7 @@ def parse(text: str, pointer: str = "") -> Moment:
     match = RFC3339.fullmatch(text)
     if match is None or match[OFFSET] is None:
         raise InvalidInput(
-            f"{text!r} is not an RFC 3339 time with an offset; "
+            f"{quoted(text)} is not an RFC 3339 time with an offset; "
             "write it like 2026-12-01T09:30:00Z or 2026-12-01T09:30:00+01:00.",
             pointer,
         )
@@ -83,7 +84,7 @@ def whole_second(match: re.Match[str], pointer: str) -> tuple[datetime, str]:
     try:
         return datetime.fromisoformat(f"{day}T{clock}{zone}"), (fraction or ".0")[1:]
     except (ValueError, OverflowError) as problem:
-        raise InvalidInput(f"{match[0]!r} is not a moment: {problem}.", pointer) from None
+        raise InvalidInput(f"{quoted(match[0])} is not a moment: {problem}.", pointer) from None
 
 
 def ahead(moment: Moment, now: Moment, pointer: str = "") -> Moment:

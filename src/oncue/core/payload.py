@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from oncue.core.errors import InvalidInput, TooLarge
+from oncue.core.text import cut
 
 LIMIT_BYTES = 256 * 1024
 _encode = msgspec.json.Encoder().encode
@@ -62,7 +63,7 @@ def _inspect(value: object, pointer: str) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
             _inspect(key, pointer)
-            _inspect(inner, f"{pointer}/{key}")
+            _inspect(inner, cut(f"{pointer}/{key}"))
     elif isinstance(value, list | tuple | set | frozenset):
         for position, inner in enumerate(value):
             _inspect(inner, f"{pointer}/{position}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from oncue.core.checks import at_least, is_number, whole
@@ -23,6 +24,7 @@ LONGEST_PAUSE_SECONDS = HORIZON_MS / 1000
 WEEK_SECONDS = 604_800.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", re.ASCII)
 
+QUEUES_KEPT = 16_384  # made once: loops and intake ask for the default of each queue all the time
 # Short enough to notice a dead worker soon, long enough to outlast a pause of the machine.
 DEFAULT_LEASE_SECONDS = 60.0
 
@@ -158,6 +160,7 @@ _BUILT_IN: dict[str, dict[str, Any]] = {
 }
 
 
+@lru_cache(maxsize=QUEUES_KEPT)
 def default_queue(name: str) -> Queue:
     """The queue of that name with the settings that it has until they are set."""
     return Queue(name, **_BUILT_IN.get(name, {}))

@@ -8,6 +8,7 @@ from unicodedata import category
 TEXT_LIMIT = 2000
 _JOINER = "\u200d"  # makes one emoji of two
 _AS_EMOJI = "\ufe0f"  # the character before it is shown as an emoji
+QUOTED_LIMIT = 200  # characters of somebody's input in an error
 
 
 def legible(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -34,6 +35,16 @@ def _is_joined(before: str, after: str) -> bool:
         return False
     is_emoji = before == _AS_EMOJI or category(before) in ("So", "Sk")  # Sk: the colour of a skin
     return is_emoji and category(after) in ("So", "Sm")  # Sm: arrows
+
+
+def cut(text: str, limit: int = QUOTED_LIMIT) -> str:
+    """As much of a text from outside as an error repeats."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def quoted(text: object) -> str:
+    """A text from outside, in quotation marks, as an error repeats it."""
+    return cut(repr(cut(text) if isinstance(text, str) else text))
 
 
 def escaped(name: str) -> str:

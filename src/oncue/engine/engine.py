@@ -15,7 +15,7 @@ from oncue.core.event import Event
 from oncue.core.moment import Moment
 from oncue.core.nodes import Running
 from oncue.core.publication import Published
-from oncue.core.queue import Queue
+from oncue.core.queue import BUILT_IN, Queue
 from oncue.core.schedule import Schedule, occurrence_event
 from oncue.core.stamp import render
 from oncue.core.text import legible
@@ -211,7 +211,7 @@ class Engine:
                 route.loop.wake()
         elif (found := self._routes.get(queue)) is not None:
             found.loop.wake_for(due_at)
-        elif queue not in self._seen:  # it may have a sink by default
+        elif queue in BUILT_IN and queue not in self._seen:  # it may have a sink by default
             self._supervisor.wake()
 
     def _reclaim(self) -> float:

@@ -23,8 +23,9 @@ class BulkStore(Protocol):
         self, change: BulkChange, wanted: JobFilter, after: Cursor | None, limit: int
     ) -> BulkFound:
         """Jobs that fit the filter and are in one of `change.states`, in an order of the store's
-        own, after `after`, which is the `next` of the page before; up to `limit` are looked at.
-        None inside an open range claim: those are being delivered. For RETRY, none that finished
-        after the change began. A `next` stays valid when the jobs change or go, and no job is found
-        again because the change moved it. The cost of a walk depends on the number of jobs and not
-        on that of queues. Refuses the filters that `JobStore.page` refuses."""
+        own, after `after`, which is the `next` of the page before; up to `limit` of them. A store
+        looks at a bounded number of jobs, so a page may be empty. None inside an open range claim:
+        those are being delivered. For RETRY, none that finished after the change began. A `next`
+        stays valid when the jobs change or go, and no job is found again because the change moved
+        it. The cost of a walk depends on the number of jobs and not on that of queues. Refuses the
+        filters that `JobStore.page` refuses."""

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from oncue.clock import SystemClock
 from oncue.core.errors import InvalidInput
+from oncue.core.text import quoted
 from oncue.ports.clock import Clock
 from oncue.ports.sink import PayloadBounds, Sink
 from oncue.sinks import celery_message, sqs_captured
@@ -46,8 +47,8 @@ def open_sink(url: str, clock: Clock | None = None) -> Sink:
     if url == CELERY:
         return ElsewhereSink()
     raise InvalidInput(
-        f"there is no sink for {url!r}; the ones that exist are 'sqs://QUEUE?region=…' (an SQS "
-        "queue), 'stream:sqs://…' (the same, sent by way of the stream of a DynamoDB table), "
+        f"there is no sink for {quoted(url)}; the ones that exist are 'sqs://QUEUE?region=…' (an "
+        "SQS queue), 'stream:sqs://…' (the same, sent by way of the stream of a DynamoDB table), "
         "'message:sqs://…' (captured SQS messages), 'celery:' (captured messages of Celery), "
         "'log:' (one line per job in the log) and 'memory:NAME' (kept in this process, for tests).",
         "/sink",

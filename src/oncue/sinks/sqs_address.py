@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from oncue import boto
 from oncue.core.errors import InvalidInput
+from oncue.core.text import quoted
 
 READ_SECONDS = 10.0
 CALLS_AT_ONCE = 64
@@ -43,8 +44,8 @@ class SqsAddress(NamedTuple):
         found = cls._of_queue_url(url) if parts.scheme != "sqs" else cls._of_name(url)
         if not _NAME.fullmatch(found.queue):
             raise InvalidInput(
-                f"{found.queue!r} cannot be the name of an SQS queue: 1 to 80 letters, digits, '-' "
-                f"and '_', at the end '.fifo' for a FIFO queue; {_FORM}.",
+                f"{quoted(found.queue)} cannot be the name of an SQS queue: 1 to 80 letters, "
+                f"digits, '-' and '_', at the end '.fifo' for a FIFO queue; {_FORM}.",
                 "/sink",
             )
         return found
@@ -53,7 +54,7 @@ class SqsAddress(NamedTuple):
     def _of_name(cls, url: str) -> SqsAddress:
         parts = urlsplit(url)
         if not parts.netloc or parts.path.strip("/") or parts.fragment:
-            raise InvalidInput(f"{url!r} names no SQS queue; {_FORM}.", "/sink")
+            raise InvalidInput(f"{quoted(url)} names no SQS queue; {_FORM}.", "/sink")
         options = boto.read_options(parts.query, "an SQS sink", _FORM, "/sink")
         return cls(parts.netloc, options.get("region"), options.get("endpoint"))
 
@@ -63,7 +64,7 @@ class SqsAddress(NamedTuple):
         name = _PATH.fullmatch(parts.path)
         boto.require_boto3("an SQS sink", "/sink")
         if name is None or parts.query or parts.fragment:
-            raise InvalidInput(f"{url!r} is not the URL of an SQS queue; {_FORM}.", "/sink")
+            raise InvalidInput(f"{quoted(url)} is not the URL of an SQS queue; {_FORM}.", "/sink")
         region = _REGION.fullmatch(parts.netloc)
         if region is not None:
             return cls(name[1], region[1], None, url)

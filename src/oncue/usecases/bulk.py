@@ -7,7 +7,7 @@ and scheduling wait for milliseconds, not until the verb is done.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Unpack
 
 from oncue.core.bulk import (
@@ -94,17 +94,25 @@ class BulkVerbs(ABC):
 
 def carry_out(cue: BulkVerbs, order: BulkOrder, progress: Progress | None = None) -> BulkOutcome:
     """Do what was ordered, or as much of it as its bounds allow."""
+    for outcome in in_parts(cue, order):
+        if progress is not None:
+            progress(outcome)
+    return outcome
+
+
+def in_parts(cue: BulkVerbs, order: BulkOrder) -> Iterator[BulkOutcome]:
+    """Do what was ordered, or as much of it as its bounds allow: a part at each step, at least one.
+    The outcome so far, the same object each time; it can be gone on from after any part."""
     outcome, alarm = BulkOutcome(), Alarm(cue.clock)
     if order.after is not None:
         outcome.next_cursor = str(BulkCursor(order.change.begun_at, order.after))
     ends = None if order.seconds is None else cue.clock.monotonic() + order.seconds
     while True:
         rest = cue._part(order, outcome)
-        if progress is not None:
-            progress(outcome)
+        yield outcome
         over = ends is not None and cue.clock.monotonic() >= ends
         if outcome.next_cursor is None or outcome.matched == order.limit or over:
-            return outcome
+            return
         alarm.pause(rest)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -74,6 +75,7 @@ FIELDS = ["payload", *(name for name in JobFields.__annotations__ if name != "at
 _USUAL = frozenset({"payload", "queue", "due_at", "at", "delay", "priority"})
 _DEFAULTS = {"queue": DEFAULT_QUEUE, "priority": 0, "if_exists": "keep"}
 _LABEL_LIMIT = 200
+_WHOLE_FLOAT = re.compile(rb"[0-9](\.0(?![0-9])|e[0-9])")  # where a number may be one
 LONGEST_SECONDS = moment.HORIZON_MS / 1000
 _PLAIN_DELAY = 10**9  # seconds; below the horizon whatever the time is
 MOMENTS = frozenset({"due_at", "at", "expires_at"})
@@ -110,7 +112,8 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     rare = {name: check(fields[name]) for name, check in _CHECKS.items() if name in fields}
     if "expires_at" in fields:
         rare["expires_at"] = _ahead(fields["expires_at"], now, "/expires_at")
-    rare["digest"] = None if chosen is None else digest(fields)
+    if chosen is not None:
+        rare |= digests(fields)._asdict()
     rare["replace"] = _replace(fields.get("if_exists", "keep"))
     return NewJob(job_id, queue, due_at, body, priority, now, **rare)
 
@@ -229,16 +232,44 @@ def unknown_filter(name: str) -> InvalidInput:
     return InvalidInput(f"there is no such option; the filters are {known}.", f"/{name}")
 
 
-def digest(fields: Mapping[str, Any]) -> bytes:
-    """Of the fields as they were sent, in any order. Fields with their default value are left out,
-    so that it makes no difference whether they were sent."""
+class Digests(NamedTuple):
+    """See the fields of the same names of `NewJob`."""
+
+    digest: bytes
+    former_digest: bytes | None = None
+
+
+def digests(fields: Mapping[str, Any]) -> Digests:
+    """Of the fields as they were sent, in any order, and numbers by their value: 60 is 60.0. Fields
+    with their default value are left out, so that it makes no difference whether they were sent."""
     sent = {
         "at" if name == "due_at" else name: value  # as in the digests that earlier versions stored
         for name, value in fields.items()
         if value is not None and (name not in _DEFAULTS or value != _DEFAULTS[name])
     }
-    text = msgspec.json.encode(sent, order="deterministic")
+    text = _in_order(sent)
+    if not _WHOLE_FLOAT.search(text):
+        return Digests(_hashed(text))
+    by_value = _hashed(_in_order(_by_value(msgspec.json.decode(text))))
+    former = _hashed(text)
+    return Digests(by_value, None if former == by_value else former)
+
+
+def _in_order(fields: object) -> bytes:
+    return msgspec.json.encode(fields, order="deterministic")
+
+
+def _hashed(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def _by_value(value: Any) -> Any:
+    """The same JSON, with whole numbers written as such."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _by_value(inner) for name, inner in value.items()}
+    return [_by_value(inner) for inner in value] if isinstance(value, list) else value
 
 
 def as_stored(new: NewJob) -> Job:

@@ -26,6 +26,7 @@ from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, JobPage, NewJob
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
+from oncue.core.text import quoted
 from oncue.ports.jobs import Clash
 from oncue.usecases import intake
 from oncue.usecases.intake import FilterFields, JobFields
@@ -366,7 +367,9 @@ def illegal(verb: str, job: Job, why: str = "") -> errors.IllegalState:
 
 
 def unknown(job_id: str) -> errors.NotFound:
-    return errors.NotFound(f"there is no job {job_id!r}; it may be finished and past retention.")
+    return errors.NotFound(
+        f"there is no job {quoted(job_id)}; it may be finished and past retention."
+    )
 
 
 def possible_id(job_id: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from oncue.core.errors import Conflict, InvalidInput, NotFound
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, default_queue
+from oncue.core.text import quoted
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
 from oncue.ports.queues import QueueStore
@@ -112,7 +113,7 @@ def check_stream(queue: Queue, store: Store) -> None:
 
 
 def unknown(name: str) -> NotFound:
-    return NotFound(f"there is no queue {name!r}: it was never set and has no jobs.")
+    return NotFound(f"there is no queue {quoted(name)}: it was never set and has no jobs.")
 
 
 def queue_of(store: QueueStore, name: str) -> Queue:

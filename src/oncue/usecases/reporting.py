@@ -22,7 +22,7 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import check_queue_name
 from oncue.core.retry import Failure
 from oncue.core.sharing import Taker
-from oncue.core.text import legible
+from oncue.core.text import legible, quoted
 from oncue.engine.claiming import Claiming
 from oncue.usecases import intake
 from oncue.usecases.jobs import possible_id
@@ -185,6 +185,6 @@ def refusal(cue: Local, job_id: str, refused: Refused) -> errors.OncueError:
     cue.telemetry.count("fenced_writes")
     if refused.reason == "unknown" or refused.state is None:
         return errors.NotFound(
-            f"there is no such claim on job {job_id!r}; it may be past retention."
+            f"there is no such claim on job {quoted(job_id)}; it may be past retention."
         )
     return errors.Fenced(job_id, refused.reason, refused.state, refused.diagnostic)

@@ -18,6 +18,7 @@ from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter, EventPage, LoggedEvent, Published
 from oncue.core.rule import PAYLOAD_LIMIT_BYTES, Dependency, Rule, check_rule_name, read_rule
 from oncue.core.standing import Standing, explain
+from oncue.core.text import quoted
 from oncue.ports.rules import RuleStore
 from oncue.usecases.local import Local, by_name
 
@@ -209,4 +210,4 @@ def possible_rule(name: str) -> str:
 
 
 def _unknown(name: object) -> NotFound:
-    return NotFound(f"there is no rule {name!r}; `rules` lists the existing ones.")
+    return NotFound(f"there is no rule {quoted(name)}; `rules` lists the existing ones.")

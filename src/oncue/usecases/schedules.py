@@ -17,6 +17,7 @@ from oncue.core.queue import check_name
 from oncue.core.recurrence import Outcome, anchor, begun
 from oncue.core.runs import Difference, Run, coming, difference
 from oncue.core.schedule import Emission, Schedule, check_schedule, read_emission
+from oncue.core.text import quoted
 from oncue.usecases import intake
 from oncue.usecases.local import Local, by_name
 
@@ -203,4 +204,4 @@ def possible_schedule(name: str) -> str:
 
 
 def _unknown(name: object) -> NotFound:
-    return NotFound(f"there is no schedule {name!r}; `schedules` lists the existing ones.")
+    return NotFound(f"there is no schedule {quoted(name)}; `schedules` lists the existing ones.")

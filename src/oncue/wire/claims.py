@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
@@ -124,6 +124,7 @@ class Settle(Body):
 class ClaimedJob(Job, kw_only=True):
     """A job that a worker has claimed."""
 
+    optional: ClassVar[tuple[str, ...]] = ()
     token: str
     """What every report on this claim must carry."""
     lease_until: Time

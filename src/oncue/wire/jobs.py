@@ -16,6 +16,8 @@ from oncue.wire.converting import NULL, null, read, writer
 from oncue.wire.formats import Answer, Body, Cursor, Instant, Time, schema
 
 BULK_LIMIT = 1_000_000
+CONTENT = ("payload", "result", "error", "message")
+"""What is in a job. These fields are left out of answers to callers who lack the scope `read`."""
 _BulkCursor = Annotated[str, schema(format="bulk-cursor", pattern="^[A-Za-z0-9_=-]+$")]
 
 # -- requests --------------------------------------------------------------------------------------
@@ -164,14 +166,16 @@ class BulkReprioritise(Bulk, kw_only=True):
 
 
 class Job(Answer, kw_only=True):
-    """A job as it is now."""
+    """A job as it is now. An answer to a caller without the scope `read` lacks `payload`, `result`,
+    `error` and `message`, unless it is the job that the caller has just created."""
 
+    optional: ClassVar[tuple[str, ...]] = CONTENT
     id: str
     queue: str
     state: formats.States
     due_at: Time
     expires_at: Time | None = None
-    payload: Raw
+    payload: Raw = field(default_factory=null)
     owner: str | None = None
     priority: int = 0
     key: str | None = None
@@ -260,6 +264,7 @@ class StandingJob(Job, kw_only=True):
 class JobWithHistory(StandingJob, kw_only=True):
     """A job and what happened to it, oldest first."""
 
+    optional: ClassVar[tuple[str, ...]] = ()
     operations: list[JobOperation] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)

@@ -78,11 +78,16 @@ def _completed(schema: dict[str, Any], shape: type[Struct]) -> dict[str, Any]:
     if not issubclass(shape, formats.Answer):
         return {**schema, **rules, "properties": properties}
     # The defaults of an answer's fields are for clients that read the answer of an older server.
-    # This one leaves out only what is unset.
+    # This one leaves out only what is unset, and what the shape says is `optional`.
     for one in properties.values():
         one.pop("default", None)
     fields = msgspec.structs.fields(shape)
-    required = [field.encode_name for field in fields if field.default is not msgspec.UNSET]
+    optional = getattr(shape, "optional", ())
+    required = [
+        field.encode_name
+        for field in fields
+        if field.default is not msgspec.UNSET and field.encode_name not in optional
+    ]
     return {**schema, "properties": properties, "required": required}
 
 

@@ -12,6 +12,7 @@ from oncue.api.routing import Answered, Routes
 from oncue.core.access import Scope
 from oncue.core.errors import Conflict
 from oncue.core.moment import parse
+from oncue.core.text import quoted
 from oncue.usecases import agenda
 from oncue.usecases.reclaim import started
 from oncue.wire.agenda import AgendaProgress, AgendaProgressWrite
@@ -88,7 +89,9 @@ async def put_agenda_progress(service: Service, request: Request) -> HttpAnswer:
 
 def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.AgendaWrite:
     if body.id not in (None, job_id):
-        raise Conflict(f"the body is that of job {body.id}, and the path names job {job_id}.")
+        raise Conflict(
+            f"the body is that of job {quoted(body.id)}, and the path names {quoted(job_id)}."
+        )
     over = body.processingState == "COMPLETE"
     if over and body.processingStateMessage not in ("succeeded", "failed"):
         raise invalid("must be 'succeeded' or 'failed'.", "/processingStateMessage")

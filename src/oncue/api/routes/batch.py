@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from oncue.api import problems
 from oncue.api.elements import LIMIT, Elements, Lines, Splitter
+from oncue.api.inflating import Inflating
 from oncue.api.problems import HttpProblem
 from oncue.api.request import JSON_TYPE, Gone, HttpAnswer, Request, json_answer
 from oncue.api.routes.jobs import derived_id, idempotency_key, key_reused, new_job
@@ -26,7 +27,7 @@ from oncue.core.errors import IdTaken, InvalidInput, StoreError, TooLarge
 from oncue.core.job import NewJob
 from oncue.core.text import why_not_json
 from oncue.scheduler import Scheduler
-from oncue.usecases.jobs import CHUNK, IDS_KEPT
+from oncue.usecases.jobs import IDS_KEPT
 from oncue.wire import jobs as wire
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 LINE_TYPES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 BLOCK = 512 * 1024  # bytes that are taken in at once
+STEP = 1000  # jobs stored by one transaction, for which other writers wait
+INFLATED_LIMIT = 256 * 1024 * 1024  # bytes of a compressed body; a plain one has no limit
 REJECTED_KEPT = 1000
 
 logger = logging.getLogger("oncue.http")
@@ -56,22 +59,17 @@ async def create_jobs(service: Service, request: Request) -> HttpAnswer:
 
     One job per line (NDJSON), or an array. Not atomic: each is stored or rejected separately.
     Accepted jobs are durable when the answer arrives. With an `Idempotency-Key` a batch can be sent
-    again: only the missing jobs are stored.
+    again: only the missing jobs are stored. The body may be sent with `Content-Encoding: gzip`.
     """
-    encoding = (request.header(b"content-encoding") or "identity").strip().lower()
-    if encoding != "identity":
-        raise HttpProblem(
-            "unsupported-media-type",
-            f"The body's Content-Encoding is {encoding!r}; send it as it is.",
-            headers={"accept-encoding": "identity"},
-        )
     batch = BatchIntake(service.cue, idempotency_key(request))
     try:
         async for block in _blocks(request):
             if batch.splitter is None:
+                batch.inflating = request.inflating(INFLATED_LIMIT)
                 batch.splitter = _splitter(request)
-                block = block.removeprefix(codecs.BOM_UTF8)
-            await service.take_in(batch.take, block)
+            pieces = batch.pieces(block)
+            while await service.take_in(batch.take, pieces):
+                pass
         await service.take_in(batch.end)
     except StoreError as error:
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
@@ -125,20 +123,35 @@ class BatchIntake:
         self.report = wire.BatchReport(accepted=0, existing=0)
         self.splitter: Splitter | None = None
         """None: nothing of the body has arrived."""
+        self.inflating: Inflating | None = None
+        """None: the body is not compressed."""
         self._cue = cue
         self._key = key
+        self._begun = False
         self._line = 0
         self._ids: dict[int, str | None] = {}  # by line, of those that were jobs
 
-    def take(self, block: bytes) -> None:
-        """Store the jobs that this block completes."""
+    def pieces(self, block: bytes) -> Iterator[bytes]:
+        """What this block of the body stands for."""
+        return iter((block,)) if self.inflating is None else self.inflating.feed(block)
+
+    def take(self, pieces: Iterator[bytes]) -> bool:
+        """Store the jobs that the next piece completes. Whether another piece may follow."""
         assert self.splitter is not None
-        self._store_all(self.splitter.feed(block))
+        piece = next(pieces, None)
+        if piece is None:
+            return False
+        if not self._begun:
+            self._begun, piece = True, piece.removeprefix(codecs.BOM_UTF8)
+        self._store_all(self.splitter.feed(piece))
+        return self.inflating is not None
 
     def end(self) -> None:
         """The body is complete."""
         if self.splitter is None:
             return
+        if self.inflating is not None:
+            self.inflating.end()
         self._store_all(self.splitter.end())
         if self.splitter.trouble is not None:
             self._line += 1
@@ -147,9 +160,9 @@ class BatchIntake:
             self.report.ids = [self._ids.get(line) for line in range(1, self._line + 1)]
 
     def _store_all(self, texts: list[bytes | None]) -> None:
-        for start in range(0, len(texts), CHUNK):
+        for start in range(0, len(texts), STEP):
             refused: dict[int, HttpProblem] = {}
-            jobs = dict(self._taken_in(texts[start : start + CHUNK], refused))
+            jobs = dict(self._taken_in(texts[start : start + STEP], refused))
             stored = self._cue.store_jobs(list(jobs.values()))
             lines = list(jobs) if stored.refused else []
             for position, error in stored.refused.items():

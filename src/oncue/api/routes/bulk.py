@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from oncue.api.request import HttpAnswer, Request, json_answer
+from oncue.api.request import Gone, HttpAnswer, Request, json_answer
 from oncue.api.routing import Routes
 from oncue.core import moment
 from oncue.core.access import Scope
-from oncue.core.bulk import FILTERS, BulkOrder, BulkVerb
+from oncue.core.bulk import FILTERS, BulkOrder, BulkOutcome, BulkVerb
 from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
 from oncue.usecases import intake
-from oncue.usecases.bulk import BulkVerbs, carry_out, order_of
+from oncue.usecases.bulk import BulkVerbs, in_parts, order_of
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 
@@ -40,7 +40,7 @@ def _add(verb: BulkVerb, shape: type[wire.Bulk]) -> None:
     async def run(service: Service, request: Request) -> HttpAnswer:
         body = await request.decoded(shape)
         order = _order(verb, body, service.clock.now())
-        outcome = await service.change(carry_out, service.cue, order)
+        outcome = await _carried_out(service, request, order)
         return json_answer(written(wire.BulkOutcome, outcome))
 
     run.__name__ = f"{verb}_jobs"
@@ -57,6 +57,19 @@ def _add(verb: BulkVerb, shape: type[wire.Bulk]) -> None:
 
 for verb, shape in SHAPES.items():
     _add(verb, shape)
+
+
+async def _carried_out(service: Service, request: Request, order: BulkOrder) -> BulkOutcome:
+    """Part by part, in turn with other requests. Ends with the part under way if the client leaves
+    or the server is about to end."""
+    parts = in_parts(service.cue, order)
+    outcome = await service.change(next, parts)
+    while outcome.next_cursor is not None and not service.ending.is_set():
+        if request.has_left():
+            raise Gone
+        if await service.change(next, parts, None) is None:
+            break
+    return outcome
 
 
 def _order(verb: BulkVerb, body: wire.Bulk, now: moment.Moment) -> BulkOrder:

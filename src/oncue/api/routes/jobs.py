@@ -54,7 +54,8 @@ async def create_job(service: Service, request: Request) -> HttpAnswer:
     Durable when the answer arrives. Without a time it is due at once. With a `key` that an
     unfinished job of the queue has, `if_exists` decides: `keep` answers with that job, `replace`
     gives it the new time and payload. Repeating an `id` with the same body returns the job (200);
-    another body returns 409. Give an `id` or an `Idempotency-Key`, not both.
+    another body returns 409. Give an `id` or an `Idempotency-Key`, not both. The body may be sent
+    with `Content-Encoding: gzip`.
     """
     fields = await request.json()
     key = idempotency_key(request)
@@ -65,11 +66,13 @@ async def create_job(service: Service, request: Request) -> HttpAnswer:
         if key is None:
             raise
         raise key_reused() from None
-    job = wire.Job.of_new(new) if existing is None else written(wire.Job, existing)
-    request.job_id = job.id
-    repeated = key is not None and job.id == new.id
-    status = 201 if existing is None or repeated else 200
-    return json_answer(job, status, location=f"/jobs/{job.id}")
+    request.job_id = new.id if existing is None else existing.id
+    place = f"/jobs/{request.job_id}"
+    if existing is not None and (key is None or existing.id != new.id):
+        return json_answer(written(wire.Job, existing), location=place)
+    if existing is not None:  # the same fields, counted from the same moment, make the same job
+        new = intake.new_job(fields, moment.from_datetime(existing.created_at))
+    return json_answer(wire.Job.of_new(new), 201, location=place)._replace(is_own=True)
 
 
 def new_job(fields: Any, now: moment.Moment, derived: str | None = None) -> NewJob:

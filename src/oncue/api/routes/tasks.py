@@ -61,9 +61,9 @@ async def create_task(service: Service, request: Request) -> HttpAnswer:
         new = _taken_in(as_job(fields, now), now)
     else:
         # Of the fields as they were sent: `afterDays` means another date tomorrow.
-        digest = intake.digest(fields) if isinstance(fields, dict) else None
+        sent = intake.digests(fields)._asdict() if isinstance(fields, dict) else {}
         job = as_job(fields, now) | {"id": jobs.derived_id(key)}
-        new = _taken_in(job, now)._replace(digest=digest)
+        new = _taken_in(job, now)._replace(**sent)
     try:
         stored = await service.acue.insert(new) or intake.as_stored(new)
     except IdTaken:
@@ -72,7 +72,7 @@ async def create_task(service: Service, request: Request) -> HttpAnswer:
     if stored.state not in STATUSES:
         raise HttpProblem("conflict", "The task that this Idempotency-Key stands for was removed.")
     place = f"/tasks/{quote(fields['userId'], safe='')}/{stored.id}"
-    return json_answer(_fields(stored), 201, location=place)
+    return json_answer(_fields(stored), 201, location=place)._replace(is_own=True)
 
 
 @routes.add("GET /tasks/{userId}", Scope.READ, wire.Tasks, query=PAGE)

@@ -23,6 +23,8 @@ from oncue.stores.dynamodb.keys import LAST, PUT_OFF
 from oncue.stores.dynamodb.known import KnownQueue
 from oncue.stores.dynamodb.ranges import DynamoRanges
 
+LOOK = 100  # jobs read for a page that is to be changed, unless a longer one is wanted
+
 Place = tuple[Moment, str]
 """Due time and id."""
 Part = Callable[[Place, Moment, int], list[Place]]
@@ -43,14 +45,16 @@ class DynamoListing(DynamoRanges):
         self, change: BulkChange, wanted: JobFilter, after: Cursor | None, limit: int
     ) -> BulkFound:
         refuse_all_jobs(wanted)
-        jobs, end = self._page(wanted, change.states, after, limit, what_was)
+        jobs, end = self._page(wanted, change.states, after, max(limit, LOOK), what_was)
         seen = [job.record.as_seen() for job in jobs]
         found = [
-            one.id
+            one
             for one in seen
             if fits(one, wanted) and applies(one, change.states, change.begun_at)
         ]
-        return BulkFound(found, end)
+        if len(found) > limit:
+            end = cursor_at((found[limit - 1].due_at, found[limit - 1].id))
+        return BulkFound([one.id for one in found[:limit]], end)
 
     def _page(
         self,

@@ -26,6 +26,8 @@ from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import trim
 
 SQL = rows.load("bulk")
+LOOK = 1000  # entries looked at for a page, unless a longer one is wanted: a few ms
+FIRST = 16  # of these, by the first statement in a line: it may be that none is wanted
 _seen = rows.reader(SeenJob)
 
 
@@ -55,16 +57,19 @@ class SqliteChanges(StorePart):
         walks, start = _from(_walks(change, wanted), after)
         params = _params(change, wanted)
         ids: list[str] = []
+        room, most = max(limit, LOOK), FIRST
         with self.db.reading() as tx:
             for walk in walks:
                 place: Place | None = start or walk.before_all
                 start = None
                 while place is not None:
-                    if limit <= 0:
+                    if room <= 0 or len(ids) >= limit:
                         return BulkFound(ids, cursor_at((walk.name, *place)))
-                    found, looked, place = _step(tx, walk, params, place, limit)
+                    bounds = {"limit": min(room, most), "wanted": limit - len(ids)}
+                    found, looked, place = _step(tx, walk, params | bounds, place)
                     ids += found
-                    limit -= looked
+                    room -= max(looked, 1)
+                    most = 4 * most if looked == most else FIRST
         return BulkFound(ids, None)
 
     @writing
@@ -107,7 +112,7 @@ class SqliteChanges(StorePart):
         if verb not in (ChangeVerb.CANCEL, ChangeVerb.STOP):  # by these, nothing becomes due
             for _, queue, due_at, *_ in found:
                 if due_at is not None:
-                    self.db.arrived(tx, queue, due_at)
+                    self.db.arrived(tx, {queue: due_at})
         return {row[0] for row in found}
 
 
@@ -197,15 +202,15 @@ def _params(change: BulkChange, wanted: JobFilter) -> dict[str, Any]:
 
 
 def _step(
-    tx: rows.Tx, walk: Walk, params: dict[str, Any], place: Place, room: int
+    tx: rows.Tx, walk: Walk, params: dict[str, Any], place: Place
 ) -> tuple[list[str], int, Place | None]:
-    """Walk on from a place by one statement: what was found, how many entries were looked at (up to
-    `room`), and where to go on; None: that was the end."""
+    """Walk on from a place by one statement: what was found (up to `wanted`), how many entries were
+    looked at (up to `limit`), and where to go on; None: that was the end."""
     ids: list[str] = []
     looked = 0
     places = {f"p{number}": one for number, one in enumerate(place)}
     start, until = params["start"], params["until"]
-    for entry in tx.execute(SQL[walk.statement], {**params, **places, "limit": room}):
+    for entry in tx.execute(SQL[walk.statement], params | places):
         looked += 1
         due_at = entry[-2]
         is_wanted = walk.wanted is None or walk.wanted(entry[2:], entry[1])
@@ -215,7 +220,9 @@ def _step(
             return ids, looked, (*group, start if leaps_ahead else LATEST + 1, "")
         if entry[0]:
             ids.append(entry[-1])
-    if looked == room:
+        if len(ids) == params["wanted"]:
+            return ids, looked, entry[2:]
+    if looked == params["limit"]:
         return ids, looked, entry[2:]
     # This statement reads one queue and rank at a time, the others read to the end.
     goes_on = walk.statement == "find_waiting"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
@@ -20,6 +20,7 @@ from oncue.core.queue import Queue
 from oncue.stores.sqlite import fork
 from oncue.stores.sqlite.connection import Handle, connect, pragma, prepare, translate
 from oncue.stores.sqlite.presence import Presence
+from oncue.stores.sqlite.rows import texts
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.turnstile import Turnstile
 from oncue.stores.sqlite.watching import Watching
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 READERS_KEPT = 4
-ENSURE_QUEUE = load("queues")["ensure"]
+ENSURE_QUEUES = load("queues")["ensure"]
 
 _monotonic = SystemClock().monotonic
 
@@ -153,13 +154,14 @@ class Database:
         """Note, inside a write, what listeners are to be told after the commit."""
         self.watching.note(queue, due_at)
 
-    def arrived(self, tx: apsw.Connection, queue: str, due_at: Moment) -> None:
-        """Inside a write: a job was stored. Not before: a repeated call must not make a queue again
-        that was deleted meanwhile."""
-        if queue not in self.known_queues:
-            tx.execute(ENSURE_QUEUE, (queue,))
-        self.tell(queue, due_at)
-        self.known_queues.add(queue)  # after the news, which is left if the transaction is undone
+    def arrived(self, tx: apsw.Connection, dues: Mapping[str, Moment]) -> None:
+        """Inside a write: jobs were stored in these queues, the first of each due at this moment.
+        Not before: a repeated call must not make a queue again that was deleted meanwhile."""
+        if new := dues.keys() - self.known_queues:
+            tx.execute(ENSURE_QUEUES, (texts(new),))
+        for queue, due_at in dues.items():
+            self.tell(queue, due_at)
+        self.known_queues |= new  # after the news, which is left if the transaction is undone
 
     def tell_room(self, queue: str) -> None:
         """Note, inside a write, that a job of the queue is no longer under way: a queue at its

@@ -183,7 +183,7 @@ class _Publication(NamedTuple):
             job, rule, instant = concluded.job
             tx.execute(INSERT_FIRED, (*job[:6], rule, instant))
             tx.execute(SQL["fired"], {"n": rule_n, "instant": instant, "job_id": job.id})
-            self.db.arrived(tx, job.queue, job.due_at)
+            self.db.arrived(tx, {job.queue: job.due_at})
         return concluded
 
 

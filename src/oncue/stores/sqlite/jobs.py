@@ -12,7 +12,7 @@ import apsw
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.cursor import Cursor
 from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
-from oncue.core.moment import Moment
+from oncue.core.moment import LATEST, Moment
 from oncue.ports.jobs import Clash
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import StorePart, writing
@@ -81,10 +81,7 @@ class SqliteJobs(StorePart):
                     _insert_all(tx, jobs)
         except apsw.ConstraintError:  # a minted id that is there tells of a repeated call
             return self._insert_one_by_one(tx, jobs, now)
-        queues = set(map(_QUEUE_OF, jobs))
-        for queue in queues:
-            chosen = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
-            self.db.arrived(tx, queue, min(map(_DUE_OF, chosen)))
+        self.db.arrived(tx, _earliest(jobs))
         return {}
 
     def _insert_one_by_one(
@@ -98,7 +95,7 @@ class SqliteJobs(StorePart):
             else:
                 clashes[position] = clash
             if clash is None or clash.kind == "replaced":
-                self.db.arrived(tx, job.queue, job.due_at)
+                self.db.arrived(tx, {job.queue: job.due_at})
         return clashes
 
     def _clash(self, tx: rows.Tx, job: NewJob, now: Moment) -> Clash | None:
@@ -119,6 +116,18 @@ class SqliteJobs(StorePart):
             tx.execute(SQL["replace"], params | change)
             existing = rows.job(rows.first(tx, SQL["get"], params))
         return Clash(kind, existing)
+
+
+def _earliest(jobs: Sequence[NewJob]) -> dict[str, Moment]:
+    """The earliest due time in each of their queues, by one pass: there may be as many queues as
+    jobs."""
+    if len(set(map(_QUEUE_OF, jobs))) == 1:
+        return {jobs[0].queue: min(map(_DUE_OF, jobs))}
+    earliest: dict[str, Moment] = {}
+    for queue, due_at in zip(map(_QUEUE_OF, jobs), map(_DUE_OF, jobs), strict=True):
+        if due_at < earliest.get(queue, LATEST + 1):
+            earliest[queue] = due_at
+    return earliest
 
 
 def _insert_all(tx: rows.Tx, jobs: Sequence[NewJob]) -> None:

@@ -98,7 +98,8 @@ def _settings(queue: Queue) -> str:
 def _queue(name: str, settings: str, paused: int) -> Queue:
     values = json.loads(settings)
     if not values:  # never set
-        return replace(default_queue(name), paused=bool(paused))
+        queue = default_queue(name)
+        return replace(queue, paused=True) if paused else queue
     if "retry" in values:
         values["retry"] = RetryPolicy(**values["retry"]).bounded()
     return Queue(name=name, paused=bool(paused), **values)

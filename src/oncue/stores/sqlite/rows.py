@@ -89,8 +89,9 @@ def to_json(value: Any) -> str:
 
 
 def texts(values: Iterable[str]) -> Any:
-    """Many strings as one parameter, for `IN carray(?)`. Must not be empty."""
-    return apsw.carray(tuple(values))
+    """Many strings as one parameter, for `IN carray(?)`. Must not be empty. Members of an Enum,
+    which are strings, too, are refused by apsw: they are given as plain ones."""
+    return apsw.carray(tuple(map(str.__str__, values)))
 
 
 def numbers(values: Iterable[int]) -> Any:

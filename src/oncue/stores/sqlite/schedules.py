@@ -38,7 +38,7 @@ class SqliteSchedules(StorePart):
             tx.execute(SQL["forget_outcomes"], {"name": one.name})
         for job in one.jobs:
             tx.execute(SQL["insert_occurrence"], (*job[:6], job.owner, one.name))
-            self.db.arrived(tx, job.queue, job.due_at)
+            self.db.arrived(tx, {job.queue: job.due_at})
         _record(tx, one.name, recorded, one.outcomes)
         if not is_progress:
             self.db.tell(None, 0)

@@ -21,7 +21,7 @@ from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.rules_transfer import RulesTransfer
 
 SQL = rows.load("transfer")
-ENSURE_QUEUE = rows.load("queues")["ensure"]
+ENSURE_QUEUES = rows.load("queues")["ensure"]
 _HISTORY = (  # in the order of History's fields
     (rows.load("claims")["operations_of"], rows.operation),
     (SQL["diagnostics_of"], rows.diagnostic),
@@ -41,8 +41,8 @@ class SqliteTransfer(RulesTransfer):
 
     def admit(self, jobs: Sequence[DumpedJob]) -> int:
         def admit(tx: rows.Tx) -> int:
-            for queue in {dumped.job.queue for dumped in jobs}:
-                tx.execute(ENSURE_QUEUE, (queue,))
+            if jobs:
+                tx.execute(ENSURE_QUEUES, (rows.texts({dumped.job.queue for dumped in jobs}),))
             return sum(_admit(tx, dumped) for dumped in jobs)
 
         return self.db.write(admit)

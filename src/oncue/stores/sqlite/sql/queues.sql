@@ -2,7 +2,7 @@
 SELECT name, settings, paused FROM queues ORDER BY name;
 
 -- name: ensure
-INSERT INTO queues (name) VALUES (?1) ON CONFLICT DO NOTHING;
+INSERT INTO queues (name) SELECT value FROM carray(?1) WHERE true ON CONFLICT DO NOTHING;
 
 -- name: named
 SELECT name, settings, paused FROM queues WHERE name = :name;

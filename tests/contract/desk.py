@@ -13,7 +13,7 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.ids import mint
+from oncue.core.ids import first_epoch, mint
 from oncue.core.job import (
     Attempt,
     Claimed,
@@ -62,6 +62,8 @@ class Desk:
         """A job on its way in, due now unless told otherwise."""
         due_at = self.now + round(due_in * 1000)
         given = {"queue": "q", "payload": b"{}", "priority": 0, "created_at": self.now, **fields}
+        if "digest" in fields:  # chosen by a client, who may have chosen it before
+            given.setdefault("epoch", first_epoch(self.now))
         if job_id is None:
             job_id = f"job-{next(self._numbers):04}"
             if self._minted:

@@ -36,6 +36,8 @@ class NewJob(NamedTuple):
     timeout_seconds: float | None = None
     digest: bytes | None = None
     """Of the fields as sent, for client-chosen ids: tells a repetition from a clash."""
+    epoch: int = 0
+    """Its first claim has the next one. See `ids.first_epoch`."""
     replace: bool = False
     """With a key that is taken: give the existing job this time and payload."""
 

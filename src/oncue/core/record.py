@@ -97,7 +97,7 @@ class Record:
 
     @classmethod
     def of(cls, new: NewJob, now: Moment) -> Record:
-        return cls(*new[:12], updated_at=now)
+        return cls(*new[:12], updated_at=now, epoch=new.epoch)
 
     @property
     def shown_state(self) -> State:

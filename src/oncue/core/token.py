@@ -8,7 +8,7 @@ import re
 from oncue.core.errors import InvalidInput
 
 _VERSION = "1"
-_FORM = re.compile(rf"{_VERSION}\.([0-9]{{1,18}})\.([0-9a-f]{{32}})")
+_FORM = re.compile(rf"{_VERSION}\.(0|[1-9][0-9]{{0,17}})\.([0-9a-f]{{32}})")
 
 
 def sign(secret: bytes, job_id: str, epoch: int) -> str:

@@ -4,7 +4,8 @@
 carries the epoch it was given and is applied only if that is still the job's epoch and the job is
 dispatched or executing. Repeating the very write that settled a claim is applied silently (it
 changes nothing). Any other write is refused; the refusal is recorded as one diagnostic per epoch
-and kind of write, code `fenced`.
+and kind of write, code `fenced`. A new job begins with the epoch of `NewJob`: if its id may have
+belonged to an earlier job, that is greater than any epoch of that one (docs/adr/0022-epochs.md).
 
 **Order.** Within a queue: reclaimed work first, then priority descending, due time, id.
 

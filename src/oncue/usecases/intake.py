@@ -110,7 +110,8 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     rare = {name: check(fields[name]) for name, check in _CHECKS.items() if name in fields}
     if "expires_at" in fields:
         rare["expires_at"] = _ahead(fields["expires_at"], now, "/expires_at")
-    rare["digest"] = None if chosen is None else digest(fields)
+    if chosen is not None:
+        rare |= {"digest": digest(fields), "epoch": ids.first_epoch(now)}
     rare["replace"] = _replace(fields.get("if_exists", "keep"))
     return NewJob(job_id, queue, due_at, body, priority, now, **rare)
 
@@ -247,7 +248,7 @@ def as_stored(new: NewJob) -> Job:
     expires_at = moment.maybe_datetime(new.expires_at)
     rare = (new.owner, new.key, expires_at, new.max_attempts, new.timeout_seconds)
     usual = (new.id, new.queue, State.SCHEDULED, due_at, new.payload, new.priority, 0)
-    return Job(*usual, created, created, *rare)
+    return Job(*usual, created, created, *rare, epoch=new.epoch)
 
 
 _checked_queues: set[str] = {DEFAULT_QUEUE}

@@ -183,8 +183,6 @@ def refusal(cue: Local, job_id: str, refused: Refused) -> errors.OncueError:
             f"job {job_id}: this operation has another result already; it is kept."
         )
     cue.telemetry.count("fenced_writes")
-    if refused.reason == "unknown" or refused.state is None:
-        return errors.NotFound(
-            f"there is no such claim on job {job_id!r}; it may be past retention."
-        )
+    if refused.state is None:
+        return errors.NotFound(f"there is no job {job_id!r}; it may be past retention.")
     return errors.Fenced(job_id, refused.reason, refused.state, refused.diagnostic)

@@ -145,11 +145,11 @@ class SqliteClaims(StorePart):
     ) -> tuple[dict[int, Refused], dict[int, State]]:
         refused: dict[int, Refused] = {}
         settling = _Settling(self.db, tx, queue_settings(self.db, tx), now, refused, {}, [])
-        for (verb, epoch), group in groupby(enumerate(settlements), key=_kind):
+        for verb, group in groupby(enumerate(settlements), key=_kind):
             items = list(group)
             if verb is Verb.HAND_OVER:
                 refused.update(_hand_over_all(tx, items, now))
-            elif not (verb and settling.complete_all(items, epoch)):
+            elif not (verb and settling.complete_all(items)):
                 settling.settle_each(items)
         remember_settled(tx, settling.gone, now)
         return refused, settling.states
@@ -167,10 +167,10 @@ class _Settling(NamedTuple):
     gone: list[Departed]
     """Those whose queue keeps no history."""
 
-    def complete_all(self, items: Sequence[_Item], epoch: int) -> bool:
+    def complete_all(self, items: Sequence[_Item]) -> bool:
         """Complete the whole group at once. False: some were not as expected, and nothing was done;
         each is to be settled by itself."""
-        tx, ids = self.tx, rows.texts([one.id for _, one in items])
+        tx = self.tx
         # Only where some queue keeps no history it matters which one it is: then the group is to be
         # of one queue, as it is when a worker settles it.
         queue = None
@@ -180,20 +180,13 @@ class _Settling(NamedTuple):
                 return False
             [queue] = queue
         keep = queue not in self.settings.without_history
-        params = {"ids": ids, "epoch": epoch, "now": self.now, "queue": queue}
-        # Asked before: afterwards the jobs may be gone.
-        bounded = rows.fetch(tx, SQL["queues_of"], params) if self.db.bounded_queues else []
+        bounded = []
+        if self.db.bounded_queues:  # asked before: afterwards the jobs may be gone
+            ids = rows.texts([one.id for _, one in items])
+            bounded = rows.fetch(tx, SQL["queues_of"], {"ids": ids})
         try:
             with tx:  # a savepoint
-                if keep and any(one.result is not None for _, one in items):
-                    before = tx.total_changes()
-                    results = [(self.now, one.result, one.id, epoch, queue) for _, one in items]
-                    tx.executemany(SQL["complete_each"], results)
-                    done = tx.total_changes() - before
-                else:
-                    tx.execute(SQL["complete_all" if keep else "complete_all_gone"], params)
-                    done = tx.changes()  # not the total: that counts what the trigger deletes, too
-                if done != len(items):
+                if self._complete(items, queue, keep=keep) != len(items):
                     raise _NotAllAsExpected
         except _NotAllAsExpected:
             return False
@@ -203,6 +196,24 @@ class _Settling(NamedTuple):
             lease_seconds = self.settings.of(queue).lease_seconds
             self.gone.append(Departed([one for _, one in items], "succeeded", lease_seconds))
         return True
+
+    def _complete(self, items: Sequence[_Item], queue: str | None, *, keep: bool) -> int:
+        """How many of them were held by their claims, and are completed."""
+        tx = self.tx
+        by_epoch: dict[int, list[str]] = defaultdict(list)
+        for _, one in items:
+            by_epoch[one.epoch].append(one.id)
+        if keep and (len(by_epoch) > 1 or any(one.result is not None for _, one in items)):
+            before = tx.total_changes()
+            told = [(self.now, one.result, one.id, one.epoch, queue) for _, one in items]
+            tx.executemany(SQL["complete_each"], told)
+            return tx.total_changes() - before
+        done, statement = 0, SQL["complete_all" if keep else "complete_all_gone"]
+        for epoch, ids in by_epoch.items():
+            params = {"ids": rows.texts(ids), "epoch": epoch, "now": self.now, "queue": queue}
+            tx.execute(statement, params)
+            done += tx.changes()  # not the total: that counts what the trigger deletes, too
+        return done
 
     def settle_each(self, items: Sequence[_Item]) -> None:
         endings = Endings(self.db, self.tx, [one.id for _, one in items], self.now)
@@ -246,12 +257,11 @@ class _NotAllAsExpected(Exception):
     """Undoes a bulk write that met other rows than expected."""
 
 
-def _kind(item: _Item) -> tuple[Verb | None, int]:
-    """Verb and epoch of settlements that can be applied together; no verb: each by itself."""
+def _kind(item: _Item) -> Verb | None:
+    """The verb of settlements that can be applied together; None: each by itself."""
     one = item[1]
-    if one.verb is Verb.COMPLETE and one.updated_at is None:
-        return Verb.COMPLETE, one.epoch
-    return (Verb.HAND_OVER, 0) if one.verb is Verb.HAND_OVER else (None, one.epoch)
+    together = one.verb is Verb.HAND_OVER or (one.verb is Verb.COMPLETE and one.updated_at is None)
+    return one.verb if together else None
 
 
 def _hand_over_all(tx: rows.Tx, items: Sequence[_Item], now: Moment) -> dict[int, Refused]:

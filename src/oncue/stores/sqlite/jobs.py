@@ -20,7 +20,7 @@ from oncue.stores.sqlite.fencing import held_claims, record
 from oncue.stores.sqlite.listing import page
 
 SQL = rows.load("jobs")
-_INSERTED = 12  # how many fields of NewJob are columns; the rest says what to do about clashes
+_INSERTED = 13  # how many fields of NewJob are columns; the rest says what to do about clashes
 # Per-job work of a bulk insert, at the speed of C.
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
 _DUE_OF = itemgetter(NewJob._fields.index("due_at"))

@@ -1,7 +1,7 @@
 -- name: insert
 INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, key,
-                  expires_at, max_attempts, timeout_seconds, digest)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
+                  expires_at, max_attempts, timeout_seconds, digest, epoch)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 
 -- name: insert_fired
 INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, rule, instant)

@@ -27,6 +27,7 @@ from oncue.core.job import (
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
+from oncue.core.operations import DEFAULT_LIMITS
 from oncue.core.queue import Queue, default_queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.core.sharing import Taker
@@ -137,8 +138,9 @@ class Desk:
     def put_operation(
         self, claimed: Claimed, name: str, state: str = "succeeded", **fields: Any
     ) -> Operation | Refused:
+        limits = fields.pop("limits", DEFAULT_LIMITS)
         operation = Operation(name, state, to_datetime(self.now), **fields)
-        return self.store.put_operation(claimed.id, claimed.epoch, operation, self.now)
+        return self.store.put_operation(claimed.id, claimed.epoch, operation, self.now, limits)
 
     def settle(self, claimed: Claimed, verb: Verb, **fields: Any) -> Refused | None:
         write = settlement(claimed, verb, **fields)

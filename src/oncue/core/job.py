@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from oncue.core.cursor import Page
+from oncue.core.cursor import Cursor, Page
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE
@@ -61,6 +61,8 @@ class Claimed(NamedTuple):
     lease_until: Moment
     created_at: Moment
     operations: tuple[Operation, ...] = ()
+    operations_cursor: Cursor | None = None
+    """Where the list of its operations goes on; None: these are all."""
     expires_at: Moment | None = None
     error: str | None = None
     """Of the attempt before, like `message` and `percent`."""
@@ -215,6 +217,12 @@ class History:
     operations: tuple[Operation, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     attempts: tuple[Attempt, ...] = ()
+    operations_cursor: Cursor | None = None
+    """Where the list of operations goes on; None: these are all."""
+
+    @property
+    def operation_page(self) -> Page[Operation]:
+        return Page(list(self.operations), self.operations_cursor)
 
 
 @dataclass(frozen=True, slots=True)

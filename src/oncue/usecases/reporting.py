@@ -16,7 +16,7 @@ from oncue.core.checks import whole
 from oncue.core.duration import Duration
 from oncue.core.duration import seconds as length
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.job import Claimed
+from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import check_queue_name
@@ -131,6 +131,18 @@ def settle_all(cue: Local, settlements: Sequence[Settlement]) -> list[State | er
         refusal(cue, one.id, refused[at]) if at in refused else states.get(at, State.SUCCEEDED)
         for at, one in enumerate(settlements)
     ]
+
+
+# -- operations ------------------------------------------------------------------------------------
+
+
+def put_operation(cue: Local, job_id: str, epoch: int, operation: Operation) -> Operation | Refused:
+    """Store a report on an operation. Raises `InvalidInput` if the job has no room for it."""
+    limits = cue.operation_limits
+    answer = cue.store.put_operation(job_id, epoch, operation, cue.clock.now(), limits)
+    if isinstance(answer, Refused) and (problem := limits.problem(job_id, answer.reason)):
+        raise problem
+    return answer
 
 
 # -- all of them -----------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ from oncue.core.duration import seconds
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Claimed
 from oncue.core.queue import check_queue_name
+from oncue.usecases.claims import claimed_operations
 from oncue.usecases.reporting import taker
 from oncue.wire import claims as wire
 from oncue.wire.converting import written
-from oncue.wire.jobs import JobOperation
+from oncue.wire.jobs import JobOperation, Operations
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
@@ -175,6 +176,19 @@ async def report_operation(service: Service, request: Request) -> HttpAnswer:
         message=body.message,
     )
     return json_answer(written(JobOperation, stored))
+
+
+@_add("POST /jobs/{id}/operations", answers=Operations, body=wire.ReadOperations)
+async def read_operations(service: Service, request: Request) -> HttpAnswer:
+    """Read the operations of a claimed job.
+
+    For the worker that holds the claim, if the claim was answered with an `operations_cursor`:
+    there were more operations than the answer had room for. `GET` lists them for others.
+    """
+    job_id, body = await _report(service, request, wire.ReadOperations)
+    token, cursor = body.token, body.cursor
+    found = await service.read(claimed_operations, service.cue, job_id, token, cursor)
+    return json_answer(Operations.of(found))
 
 
 # -- settling --------------------------------------------------------------------------------------

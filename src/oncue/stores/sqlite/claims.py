@@ -15,6 +15,7 @@ from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
+from oncue.core.operations import DEFAULT_LIMITS, Had, OperationLimits, OperationPages
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.ports.claims import Settled
@@ -29,7 +30,7 @@ from oncue.stores.sqlite.settled import Departed, outcomes_of, remember_settled
 SQL = rows.load("claims")
 _PAYLOAD = Claimed._fields.index("payload")
 _QUEUE = itemgetter(Claimed._fields.index("queue"))
-# `claimed_columns` has n and trail in the place of the operations.
+# `claimed_columns` has n and trail in the place of the operations and their cursor.
 _N = Claimed._fields.index("operations")
 _TRAIL, _REST = _N + 1, _N + 2
 
@@ -110,18 +111,25 @@ class SqliteClaims(StorePart):
 
     @writing
     def put_operation(
-        self, tx: rows.Tx, job_id: str, epoch: int, operation: Operation, now: Moment
+        self,
+        tx: rows.Tx,
+        job_id: str,
+        epoch: int,
+        operation: Operation,
+        now: Moment,
+        limits: OperationLimits = DEFAULT_LIMITS,
     ) -> Operation | Refused:
         claim = held_claims(tx, [job_id]).get(job_id)
         if claim is None or not claim.is_current(epoch):
             return refuse(tx, claim, epoch, "operation", now)
         row = rows.first(tx, SQL["operation"], {"n": claim.n, "name": operation.name})
         known = None if row is None else rows.operation(row)
-        stored = operations.put(known, operation, now)
-        if stored is None:
-            return Refused("different result", claim.state)
+        had = Had._make(rows.first(tx, SQL["had_operations"], {"n": claim.n}))
+        stored = operations.put(known, operation, now, had, limits)
+        if isinstance(stored, str):
+            return Refused(stored, claim.state)
         if stored is not known:
-            params = {"n": claim.n, "now": now, **asdict(stored)}
+            params = {"n": claim.n, "seq": had.operations, "now": now, **asdict(stored)}
             tx.execute(SQL["put_operation"], params)
             tx.execute(SQL["operation_touch"], {**params, "succeeded": stored.is_final})
         return stored
@@ -348,12 +356,18 @@ class _Taking:
 
 
 def _claims(tx: rows.Tx, found: Sequence[Any]) -> list[Claimed]:
-    done: dict[int, list[Operation]] = defaultdict(list)
-    ns = [row[_N] for row in found if row[_TRAIL]]
-    if ns:
-        for n, *row in rows.fetch(tx, SQL["operations_of"], {"ns": rows.numbers(ns)}):
-            done[n].append(rows.operation(row))
-    return [Claimed._make((*row[:_N], tuple(done.get(row[_N], ())), *row[_REST:])) for row in found]
+    pages = OperationPages()
+    return [
+        _with_operations(tx, row, pages)
+        if row[_TRAIL]
+        else Claimed._make((*row[:_N], (), None, *row[_REST:]))
+        for row in found
+    ]
+
+
+def _with_operations(tx: rows.Tx, row: Any, pages: OperationPages) -> Claimed:
+    page = rows.operation_page(tx, row[_N], pages)
+    return Claimed._make((*row[:_N], tuple(page.items), page.next, *row[_REST:]))
 
 
 def _claimed_by(

@@ -46,7 +46,7 @@ ORDER BY seq;
 
 -- name: operations
 SELECT name, state, updated_at, percent, message, result FROM operations
-WHERE n = :n ORDER BY seq;
+WHERE n = :n AND seq >= :start ORDER BY seq LIMIT :limit;
 
 -- name: diagnostics
 SELECT at, code, detail, attempt, epoch, facts FROM diagnostics WHERE n = :n ORDER BY seq;

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from oncue.api.app import Service
 
 LONGEST_WAIT_SECONDS = 300.0
-FEW = 50  # claims that are encoded on the loop; more would keep it from other requests
+FEW = 100  # claims that are encoded on the loop; more would keep it from other requests
 
 
 class Report(Protocol):
@@ -90,9 +90,12 @@ async def _claimed(
 
 
 def _encoded(service: Service, taken: list[Claimed]) -> HttpAnswer:
-    sign, policies = service.cue.token, service.cue.policies
+    secret, policies = service.cue.store.secret, service.cue.policies
     timeouts = {queue: policies(queue).timeout_seconds for queue in {one.queue for one in taken}}
-    items = [wire.ClaimedJob.of(one, sign(one), timeouts[one.queue]) for one in taken]
+    shape = wire.ClaimedJob.of
+    items = [
+        shape(one, token.sign(secret, one.id, one.epoch), timeouts[one.queue]) for one in taken
+    ]
     return json_answer(wire.Claims(items))
 
 

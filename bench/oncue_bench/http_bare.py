@@ -43,7 +43,7 @@ class BareApp:
         due_at = now + 1000 * fields["delay"]
         job_id = ids.mint(now, due_at, fields["queue"], 0)
         payload = _encode(fields["payload"])
-        await self._stored((job_id, fields["queue"], due_at, payload, 0, now, *(None,) * 6))
+        await self._stored((job_id, fields["queue"], due_at, payload, 0, now, *(None,) * 6, 0))
         body = b'{"id":"%s"}' % job_id.encode()
         headers = [
             (b"content-type", b"application/json"),

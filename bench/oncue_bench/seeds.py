@@ -48,7 +48,7 @@ def rows(
     chance = random.Random(42)
     dues = [due_at + (chance.randrange(spread_ms) if spread_ms else 0) for _ in range(count)]
     for due in sorted(dues) if ordered else dues:
-        yield (ids.mint(now, due, QUEUE, 0), QUEUE, due, BODY, 0, now, *(None,) * 6)
+        yield (ids.mint(now, due, QUEUE, 0), QUEUE, due, BODY, 0, now, *(None,) * 6, 0)
 
 
 def seed(path: str, *, due: int = 0, pending: int = 0, finished: int = 0) -> dict[str, Any]:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from oncue.core.job import Operation as Operation
     from oncue.core.lifecycle import State as State
     from oncue.core.nodes import NodeReport as NodeReport
+    from oncue.core.operations import OperationLimits as OperationLimits
     from oncue.core.publication import EventFilter as EventFilter
     from oncue.core.publication import LoggedEvent as LoggedEvent
     from oncue.core.publication import Published as Published
@@ -89,6 +90,7 @@ _NAMES = {
     "core.publication": ("EventFilter", "LoggedEvent", "Published"),
     "core.queue": ("Queue", "RetryPolicy"),
     "core.reclaim": ("ReclaimReport",),
+    "core.operations": ("OperationLimits",),
     "core.recurrence": ("Outcome",),
     "core.rule": ("Dependency", "Rule"),
     "core.runs": ("Run",),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from oncue.core.errors import InvalidInput
+from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
 
 PREFIX = "ONCUE_"
 OF_OTHERS = ("ONCUE_SINK_", "ONCUE_INBOX_SHARDS", "ONCUE_POLL_SECONDS")
@@ -62,6 +63,18 @@ SETTINGS = (
         "the scopes that a gateway's authoriser grants every caller of the Lambda function "
         "`oncue.aws.api`, such as read,write; without it, callers need an access token",
     ),
+    Setting(
+        "operations_per_job",
+        DEFAULT_LIMITS.operations,
+        "the most operations that one job may have",
+        most=2000,
+    ),
+    Setting(
+        "operation_bytes_per_job",
+        DEFAULT_LIMITS.result_bytes,
+        "the most bytes that the results of one job's operations may have together",
+        most=64 * 1024 * 1024,
+    ),
     Setting("concurrency", 1, "handlers that `oncue worker` runs side by side"),
     Setting(
         "log_level",
@@ -108,6 +121,11 @@ def read(
             checked = _checked(_BY_NAME[name], value.value, written(value, name))
             values[name] = Value(checked, value.origin)
     return values
+
+
+def operation_limits(settings: Mapping[str, Value]) -> OperationLimits:
+    count, result_bytes = settings["operations_per_job"], settings["operation_bytes_per_job"]
+    return OperationLimits(count.value, result_bytes.value)
 
 
 def written(value: Value, name: str) -> str:

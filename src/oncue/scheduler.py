@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
 from oncue.engine.engine import Engine
 from oncue.engine.node import Node
 from oncue.engine.reporter import Reporter
@@ -42,14 +43,20 @@ class Scheduler(
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`,
-    `dynamodb://TABLE?region=eu-central-1`, `memory:`) or a store.
+    `dynamodb://TABLE?region=eu-central-1`, `memory:`) or a store. `operation_limits` bounds what
+    one job may have of operations, in reports that are made here.
     """
 
     def __init__(
-        self, store: str | Store = "sqlite:///oncue.db", *, clock: Clock | None = None
+        self,
+        store: str | Store = "sqlite:///oncue.db",
+        *,
+        clock: Clock | None = None,
+        operation_limits: OperationLimits = DEFAULT_LIMITS,
     ) -> None:
         self.store = open_store(store, clock) if isinstance(store, str) else store
         self.clock = clock or self.store.clock
+        self.operation_limits = operation_limits
         self.handlers: dict[str, Handler] = {}
         now_and_after_fork(self, Scheduler._renew)
 

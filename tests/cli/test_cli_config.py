@@ -22,6 +22,8 @@ def test_every_setting_is_shown_with_its_origin(tmp_path: Path) -> None:
         ["port", "8420", "default"],
         ["rules", "–", "default"],
         ["gateway_scopes", "–", "default"],
+        ["operations_per_job", "1000", "default"],
+        ["operation_bytes_per_job", "1048576", "default"],
         ["concurrency", "3", "oncue.toml"],
         ["log_level", "INFO", "ONCUE_LOG_LEVEL"],
         ["log_format", "text", "default"],

@@ -13,7 +13,7 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.ids import mint
+from oncue.core.ids import first_epoch, mint
 from oncue.core.job import (
     Attempt,
     Claimed,
@@ -27,6 +27,7 @@ from oncue.core.job import (
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
+from oncue.core.operations import DEFAULT_LIMITS
 from oncue.core.queue import Queue, default_queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.core.sharing import Taker
@@ -62,6 +63,8 @@ class Desk:
         """A job on its way in, due now unless told otherwise."""
         due_at = self.now + round(due_in * 1000)
         given = {"queue": "q", "payload": b"{}", "priority": 0, "created_at": self.now, **fields}
+        if "digest" in fields:  # chosen by a client, who may have chosen it before
+            given.setdefault("epoch", first_epoch(self.now))
         if job_id is None:
             job_id = f"job-{next(self._numbers):04}"
             if self._minted:
@@ -135,8 +138,9 @@ class Desk:
     def put_operation(
         self, claimed: Claimed, name: str, state: str = "succeeded", **fields: Any
     ) -> Operation | Refused:
+        limits = fields.pop("limits", DEFAULT_LIMITS)
         operation = Operation(name, state, to_datetime(self.now), **fields)
-        return self.store.put_operation(claimed.id, claimed.epoch, operation, self.now)
+        return self.store.put_operation(claimed.id, claimed.epoch, operation, self.now, limits)
 
     def settle(self, claimed: Claimed, verb: Verb, **fields: Any) -> Refused | None:
         write = settlement(claimed, verb, **fields)

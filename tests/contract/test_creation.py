@@ -37,7 +37,9 @@ def test_a_new_job_is_stored_as_it_was_given(desk: Desk) -> None:
         expires_at=at(desk.now + 90_000),
         max_attempts=5,
         timeout_seconds=12.5,
+        epoch=new.epoch,
     )
+    assert new.epoch > desk.now
 
 
 def test_nothing_is_stored_for_an_empty_batch(desk: Desk) -> None:

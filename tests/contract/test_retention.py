@@ -13,7 +13,8 @@ from oncue.core.queue import Queue
 from oncue.core.retention import Pruned, Retention
 from tests.contract.pruning import forget, prune
 
-from .desk import FLEETING, Desk, at, settlement
+from .desk import FLEETING, Desk, Q, at, settlement
+from .test_fencing import WRITES
 
 DAY = 86_400
 
@@ -191,6 +192,39 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
     forget(desk.store, desk.now)
     assert desk.store.insert([other], desk.now) == {}
     assert desk.job("mine").attempt == 0
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("queue", [Q, FLEETING], ids=["kept for a day", "not kept"])
+def test_a_claim_on_a_forgotten_job_can_change_nothing_on_a_new_one_of_the_same_id(
+    desk: Desk, queue: Queue, write: str
+) -> None:
+    old = desk.take("mine", queue=queue, digest=b"d")
+    assert desk.complete(old) is None
+    desk.clock.advance(DAY + 0.001)
+    prune(desk.store, queue.name, desk.now, desk.now, 10)
+    forget(desk.store, desk.now)
+    new = desk.take("mine", queue=queue, digest=b"d")
+    before = desk.job("mine"), desk.store.history("mine")
+
+    assert WRITES[write](desk, old) == Refused("unknown", State.DISPATCHED)
+    assert desk.store.interruptions([(old.id, old.epoch)]) == {
+        0: Refused("unknown", State.DISPATCHED)
+    }
+    assert (desk.job("mine"), desk.store.history("mine")) == before
+    assert not isinstance(WRITES[write](desk, new), Refused)
+
+
+def test_claims_on_jobs_of_chosen_and_minted_ids_are_completed_together(desk: Desk) -> None:
+    chosen = [desk.new(f"mine-{n}", digest=b"d") for n in range(3)]
+    minted = [desk.new() for _ in range(3)]
+    desk.store.insert([*chosen, *minted], desk.now)
+    claims = desk.claim()
+    late = claims.pop()._replace(epoch=1_000)
+    ends = [settlement(one, Verb.COMPLETE) for one in [*claims, late]]
+    assert desk.store.settle(ends, desk.now).refused == {5: Refused("unknown", State.DISPATCHED)}
+    assert {desk.state(one.id) for one in claims} == {State.SUCCEEDED}
+    assert desk.state(late.id) is State.DISPATCHED
 
 
 def test_a_remembered_job_holds_no_key(desk: Desk) -> None:

@@ -26,6 +26,7 @@ from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.dumped import DumpedJob
 from oncue.core.fencing import Settlement
+from oncue.core.ids import first_epoch
 from oncue.core.job import Claimed, Diagnostic, JobFilter, Lapse, NewJob, Operation
 from oncue.core.lease import Touch
 from oncue.core.lifecycle import State, Verb
@@ -380,6 +381,7 @@ class Everything(Waiting):
             key=key,
             timeout_seconds=timeout,
             digest=digest,
+            epoch=first_epoch(self.now),
             replace=replaces,
         )
         self._insert([new])

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from oncue import Scheduler
+from oncue.core.ids import REMEMBERED_MS
+from oncue.core.retention import Retention
 from tests.http.errand import created, one_taken, state, taken, told
 from tests.http.patience import until
 from tests.http.server import Reply, Server
@@ -159,6 +162,49 @@ def test_a_token_proves_one_claim_on_one_job(server: Server, write: str) -> None
         reply = written(server, {**mine, "token": token}, write)
         assert (reply.status, reply.pointer) == (422, "/token")
     assert state(server, mine["id"]) == "dispatched"
+
+
+def test_a_number_in_another_form_is_another_token(server: Server) -> None:
+    job = one_taken(server, "leading-zeros")
+    version, epoch, mac = job["token"].split(".")
+    for form in (f"0{epoch}", f"000{epoch}", f"+{epoch}", f"{epoch}.0", f"{epoch} "):
+        reply = written(server, {**job, "token": f"{version}.{form}.{mac}"}, "complete")
+        assert (reply.status, reply.pointer) == (422, "/token")
+    assert state(server, job["id"]) == "dispatched"
+
+
+@pytest.mark.parametrize("chosen_by", ["id", "Idempotency-Key"])
+def test_a_token_of_an_earlier_job_of_the_same_id_is_fenced(
+    server: Server, cue: Scheduler, chosen_by: str
+) -> None:
+    queue = f"twice-{chosen_by.lower()}"
+    old = chosen(server, queue, chosen_by)
+    assert told(server, old, "complete").status == 200
+    later = cue.clock.now() + 2 * REMEMBERED_MS
+    cue.store.prune(Retention({queue: later}), later, 100)
+    new = chosen(server, queue, chosen_by)
+    assert new["id"] == old["id"]
+    before = server.get(f"/jobs/{new['id']}").json
+
+    for write in (*WRITES, "operation"):
+        reply = written(server, old, write)
+        assert (reply.status, reply.json["type"]) == (409, "/problems/fenced")
+        assert (reply.json["reason"], reply.json["state"]) == ("unknown", "dispatched")
+    assert server.get(f"/jobs/{new['id']}").json == before
+    for write in ("start", "heartbeat", "operation", "complete"):
+        assert written(server, new, write).status == 200
+
+
+def chosen(server: Server, queue: str, chosen_by: str) -> Any:
+    """A claimed job whose id its client chose."""
+    fields, headers = {"queue": queue}, {}
+    if chosen_by == "id":
+        fields["id"] = queue
+    else:
+        headers[chosen_by] = queue
+    assert server.post("/jobs", fields, headers=headers).status == 201
+    [job] = taken(server, queue)
+    return job
 
 
 @pytest.mark.parametrize("write", [*WRITES, "operation"])

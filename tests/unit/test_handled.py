@@ -10,12 +10,14 @@ import pytest
 
 from oncue import ClaimLost, HandledJob, InvalidInput, Scheduler, State, StoreUnavailable
 from oncue.clock import FakeClock
+from oncue.core.operations import OperationLimits
 from oncue.stores.memory import MemoryStore
 from oncue.worker.worker import Worker
 from tests.proof.faults import FaultyStore
 from tests.proof.plan import Fault, Plan
 
 T = TypeVar("T")
+LARGE = "x" * 200_000
 
 
 @pytest.fixture
@@ -66,6 +68,52 @@ def test_a_step_that_succeeded_is_not_run_again(cue: Scheduler, clock: FakeClock
         ("download", "succeeded"),
         ("transcode", "succeeded"),
     ]
+
+
+def test_no_step_runs_again_if_there_are_more_than_a_claim_tells(
+    cue: Scheduler, clock: FakeClock
+) -> None:
+    cue.operation_limits = OperationLimits(1000, 10**8)
+    ran: list[int] = []
+
+    @cue.handler("q")
+    def handle(job: HandledJob) -> list[int]:
+        if job.attempt == 2:
+            assert job.claim.operations_cursor is not None
+        sizes = [len(job.step(f"o{n}", lambda: noted(ran, LARGE))) for n in reversed(range(7))]
+        if job.attempt == 1:
+            raise ValueError("boom")
+        return sizes
+
+    job = cue.schedule(queue="q")
+    drain(cue)
+    clock.advance(1)
+    drain(cue)
+    assert len(ran) == 7
+    assert cue.job(job.id).result == [len(LARGE)] * 7
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (OperationLimits(2, 1000), "has 2 operations, and may have no more"),
+        (OperationLimits(1000, 5), "may have 5 bytes of results together"),
+    ],
+)
+def test_a_handler_is_told_that_its_job_has_no_room_for_more_steps(
+    cue: Scheduler, limits: OperationLimits, said: str
+) -> None:
+    cue.operation_limits = limits
+
+    @cue.handler("q")
+    def handle(job: HandledJob) -> None:
+        for n in range(3):
+            job.step(f"o{n}", lambda: 10)
+
+    job = cue.schedule(queue="q", max_attempts=1)
+    drain(cue)
+    assert said in str(cue.job(job.id).error)
+    assert [one.state for one in cue.history(job.id).operations][:2] == ["succeeded"] * 2
 
 
 def test_a_step_that_failed_is_run_again_and_told_its_last_progress(

@@ -6,14 +6,25 @@ import subprocess
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oncue.core.errors import InvalidInput
-from oncue.core.ids import RESERVED, Minted, check_id, check_true, mint, queue_digest, read, serial
-from oncue.core.moment import HORIZON_MS, LATEST
+from oncue.core.ids import (
+    RESERVED,
+    Minted,
+    check_id,
+    check_true,
+    first_epoch,
+    mint,
+    queue_digest,
+    read,
+    serial,
+)
+from oncue.core.moment import HORIZON_MS, LATEST, from_datetime
 
 NOW = 1_800_000_000_000
 
@@ -96,6 +107,17 @@ def test_a_process_with_very_many_queues_does_not_keep_them_all() -> None:
         minted = read(mint(NOW, NOW, name, 9))
         assert minted is not None
         assert minted.queue_digest == queue_digest(name)
+
+
+def test_the_epochs_of_a_job_are_above_those_of_one_created_earlier() -> None:
+    first, second = first_epoch(NOW), first_epoch(NOW + 1)
+    assert first < second
+    assert first >> 11 == NOW
+    assert len({first_epoch(NOW) for _ in range(100)}) == 100
+
+
+def test_epochs_are_exact_numbers_for_a_century() -> None:
+    assert first_epoch(from_datetime(datetime(2109, 1, 1, tzinfo=UTC))) < 2**53
 
 
 def test_the_part_that_sorts_can_be_had_alone() -> None:

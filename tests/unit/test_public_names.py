@@ -46,6 +46,7 @@ NAMES = [
     "NotSupported",
     "OncueError",
     "Operation",
+    "OperationLimits",
     "Outcome",
     "Published",
     "Queue",

@@ -31,6 +31,13 @@ def test_the_token_of_another_job_epoch_or_store_proves_nothing() -> None:
     assert refused(sign(SECRET, "job\n7", 7), job_id="job")
 
 
+def test_a_number_in_another_form_proves_nothing() -> None:
+    version, epoch, mac = TOKEN.split(".")
+    assert refused(f"{version}.0{epoch}.{mac}")
+    assert refused(f"{version}.00{epoch}.{mac}")
+    assert refused(f"0{version}.{epoch}.{mac}")
+
+
 def test_every_tampered_character_is_noticed() -> None:
     for place in range(len(TOKEN)):
         other = "0" if TOKEN[place] != "0" else "1"

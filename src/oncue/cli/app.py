@@ -117,7 +117,8 @@ class App:
 
         self.require_store()
         is_new = self.is_missing
-        scheduler = Scheduler(self.place)
+        limits = config.operation_limits(self.settings)
+        scheduler = Scheduler(self.place, operation_limits=limits)
         click.get_current_context().call_on_close(scheduler.close)
         if self.place.startswith("memory:"):
             click.echo("memory: is empty, and forgotten when this command ends.", err=True)

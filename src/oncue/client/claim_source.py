@@ -15,11 +15,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from oncue.client import claims as remote
-from oncue.client.asking import encode
+from oncue.client.asking import encode, job_path
 from oncue.client.claims import ClaimReport, RemoteClaim
 from oncue.client.connection import Call, Connection
 from oncue.client.errors import error_of
 from oncue.client.polling import Polling
+from oncue.core.cursor import Cursor, Page
 from oncue.core.errors import Conflict, Fenced, NotFound, OncueError
 from oncue.core.fencing import Refused
 from oncue.core.job import Claimed, Operation
@@ -31,7 +32,7 @@ from oncue.engine.alarm import Alarm
 from oncue.ports.store import Awaited, Listener
 from oncue.usecases.reporting import CLAIM_LIMIT
 from oncue.wire.claims import Beaten, BeatenItems, Claims
-from oncue.wire.jobs import JobOperation
+from oncue.wire.jobs import JobOperation, Operations
 from oncue.worker.source import Beat, ClaimedBatch, ClaimEnd, log_too_late
 
 if TYPE_CHECKING:
@@ -184,6 +185,12 @@ class RemoteClaimSource:
         except (Conflict, NotFound) as error:
             return _refusal(error)
         return self._connection.value(body, JobOperation, JobOperation.read)
+
+    def operations(self, claim: Claimed, after: Cursor) -> Page[Operation]:
+        fields = {"token": _token(claim), "cursor": after}
+        place = job_path(claim.id, "operations")
+        body = self._ask_once(Call("POST", place, encode(fields), job_id=claim.id))
+        return self._connection.value(body, Operations, Operations.read)
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """The server knows of cancel requests, and of the attempts that are left."""

@@ -17,12 +17,13 @@ from oncue.client.connection import AnswerLost, Call, query
 from oncue.core import ids
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkVerb
-from oncue.core.cursor import Cursor
+from oncue.core.cursor import MOST_ITEMS, Cursor
 from oncue.core.errors import Conflict, InvalidInput, OncueError, TooLarge
 from oncue.core.explain import Explanation
 from oncue.core.job import History, Job, JobFilter, JobPage
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import render
+from oncue.core.operations import history_with
 from oncue.ports.clock import Clock
 from oncue.usecases import intake
 from oncue.usecases.jobs import JobVerbs, Stored, StoredJobs
@@ -95,8 +96,12 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
     def job(self, job_id: str) -> Job:
         return self._ask(_about(job_id), wire.JobWithHistory, wire.Job.read)
 
-    def history(self, job_id: str) -> History:
-        return self._ask(_about(job_id), wire.JobWithHistory, wire.JobWithHistory.history)
+    def history(self, job_id: str, after: Cursor | None = None) -> History:
+        if after is None:
+            return self._ask(_about(job_id), wire.JobWithHistory, wire.JobWithHistory.history)
+        place = job_path(job_id, "operations") + query({"cursor": after, "limit": MOST_ITEMS})
+        request = Call("GET", place, job_id=job_id)
+        return history_with(self._ask(request, wire.Operations, wire.Operations.read))
 
     def page(self, wanted: JobFilter, after: Cursor | None = None, limit: int = 50) -> JobPage:
         fields = {**filter_fields(wanted), "limit": limit, "cursor": after}

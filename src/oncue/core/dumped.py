@@ -11,6 +11,7 @@ from oncue.core.fencing import End
 from oncue.core.job import Diagnostic, History, Job
 from oncue.core.lease import Lease
 from oncue.core.moment import Moment, from_datetime, maybe_datetime
+from oncue.core.operations import result_bytes
 from oncue.core.publication import LoggedEvent
 from oncue.core.record import MOMENTS, NAMES, Record
 
@@ -52,6 +53,7 @@ class DumpedJob:
             **values,
             claimed_at=_ms(claimed) or 0,
             overlong_at=_ms(self.overlong_at),
+            result_bytes=result_bytes(history.operations),
             operations={operation.name: operation for operation in history.operations},
             diagnostics=list(history.diagnostics),
             attempts=list(history.attempts),

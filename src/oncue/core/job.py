@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from oncue.core.cursor import Page
+from oncue.core.cursor import Cursor, Page
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import DEFAULT_QUEUE
@@ -36,6 +36,8 @@ class NewJob(NamedTuple):
     timeout_seconds: float | None = None
     digest: bytes | None = None
     """Of the fields as sent, for client-chosen ids: tells a repetition from a clash."""
+    epoch: int = 0
+    """Its first claim has the next one. See `ids.first_epoch`."""
     replace: bool = False
     """With a key that is taken: give the existing job this time and payload."""
     former_digest: bytes | None = None
@@ -62,6 +64,8 @@ class Claimed(NamedTuple):
     lease_until: Moment
     created_at: Moment
     operations: tuple[Operation, ...] = ()
+    operations_cursor: Cursor | None = None
+    """Where the list of its operations goes on; None: these are all."""
     expires_at: Moment | None = None
     error: str | None = None
     """Of the attempt before, like `message` and `percent`."""
@@ -216,6 +220,12 @@ class History:
     operations: tuple[Operation, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     attempts: tuple[Attempt, ...] = ()
+    operations_cursor: Cursor | None = None
+    """Where the list of operations goes on; None: these are all."""
+
+    @property
+    def operation_page(self) -> Page[Operation]:
+        return Page(list(self.operations), self.operations_cursor)
 
 
 @dataclass(frozen=True, slots=True)

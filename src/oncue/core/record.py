@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
+from typing import ClassVar
 
 from oncue.core import fencing, operations
 from oncue.core.changes import ChangeVerb, JobChange, SeenJob
@@ -29,6 +30,7 @@ from oncue.core.lease import NO_LEASE, Lease, Touch, Touched
 from oncue.core.lifecycle import LIVE, TRANSITIONS, State, Verb
 from oncue.core.missed import moved_stamp, moved_timeout
 from oncue.core.moment import Moment, maybe_datetime, to_datetime
+from oncue.core.operations import Had, OperationLimits
 from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue, RetryPolicy
 from oncue.core.retry import EXPIRED, Verdict
@@ -85,7 +87,9 @@ class Record:
     not_before: Moment | None = None
     refusals: int = 0
     """How often in a row its sink refused it for now."""
+    result_bytes: int = 0  # of the operations
     operations: dict[str, Operation] = field(default_factory=dict)
+    operations_cursor: ClassVar[None] = None  # as a claim has it: these are all
     diagnostics: list[Diagnostic] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     ends: dict[int, End] = field(default_factory=dict)
@@ -97,7 +101,7 @@ class Record:
 
     @classmethod
     def of(cls, new: NewJob, now: Moment) -> Record:
-        return cls(*new[:12], updated_at=now)
+        return cls(*new[:12], updated_at=now, epoch=new.epoch)
 
     @property
     def shown_state(self) -> State:
@@ -214,8 +218,7 @@ class Record:
 
     def touch(self, touch: Touch, queue: Queue, now: Moment) -> Touched | Refused:
         """A sign of life."""
-        refused = self.refuse(touch.epoch, "heartbeat" if touch.start else None, now)
-        if refused is not None:
+        if refused := self.refuse(touch.epoch, "heartbeat" if touch.start else None, now):
             return refused
         if touch.start:
             self.state = TRANSITIONS[self.state, Verb.START]
@@ -224,24 +227,24 @@ class Record:
             seconds = queue.lease_seconds
         self.lease = self.lease.touched(now, seconds, by_worker=touch.start)
         self.updated_at = now
-        if touch.message is not None:
-            self.message = touch.message
-        if touch.percent is not None:
-            self.percent = touch.percent
+        self.message = self.message if touch.message is None else touch.message
+        self.percent = self.percent if touch.percent is None else touch.percent
         return Touched(self.lease.until, self.cancel_requested)
 
-    def put_operation(self, epoch: int, report: Operation, now: Moment) -> Operation | Refused:
+    def put_operation(
+        self, epoch: int, report: Operation, now: Moment, limits: OperationLimits
+    ) -> Operation | Refused:
         """A report on a named step."""
-        refused = self.refuse(epoch, "operation", now)
-        if refused is not None:
+        if refused := self.refuse(epoch, "operation", now):
             return refused
         known = self.operations.get(report.name)
-        stored = operations.put(known, report, now)
-        if stored is None:
-            return Refused("different result", self.state)
+        had = Had(len(self.operations), self.result_bytes)
+        stored = operations.put(known, report, now, had, limits)
+        if isinstance(stored, str):
+            return Refused(stored, self.state)
         if stored is not known:
-            if stored.is_final:
-                self.strikes = 0
+            self.strikes = 0 if stored.is_final else self.strikes
+            self.result_bytes += operations.added(known, stored)
             self.state = TRANSITIONS[self.state, Verb.START]
             self.updated_at = now
             self.operations[report.name] = stored
@@ -257,8 +260,7 @@ class Record:
     def settle(self, settlement: Settlement, queue: Queue, now: Moment) -> Ending | Refused | None:
         """The end of a claim that its holder tells; None: the job was handed over."""
         write = settlement.write
-        refused = self.refuse(settlement.epoch, write and write.kind, now)
-        if refused is not None:
+        if refused := self.refuse(settlement.epoch, write and write.kind, now):
             return refused
         if write is None:
             self.become(fencing.hand_over(self.as_held(), now))
@@ -349,7 +351,7 @@ class Record:
 
     def hide(self) -> None:
         """Only its id is remembered: so a repeated creation does not create it again."""
-        self.hidden = True
+        self.hidden, self.result_bytes = True, 0
         self.operations.clear()
         self.diagnostics.clear()
         self.attempts.clear()
@@ -383,9 +385,8 @@ class Record:
             setattr(self, name, value)
 
     def as_history(self) -> History:
-        return History(
-            tuple(self.operations.values()), tuple(self.diagnostics), tuple(self.attempts)
-        )
+        operations = tuple(self.operations.values())
+        return History(operations, tuple(self.diagnostics), tuple(self.attempts))
 
 
 NAMES = {name: name for name in Job._fields} | {"payload_json": "payload", "result_json": "result"}

@@ -16,6 +16,7 @@ from oncue.core.checks import choice, flag
 from oncue.core.cron import Cron, Occurrence, cron
 from oncue.core.errors import InvalidInput
 from oncue.core.event import Event, EventType, check_type, event_resource, made_id
+from oncue.core.ids import first_epoch
 from oncue.core.job import NewJob
 from oncue.core.moment import EPOCH, HORIZON_MS, LATEST, Moment, from_datetime, maybe_datetime
 from oncue.core.queue import DEFAULT_QUEUE, check_name, check_queue_name
@@ -198,7 +199,8 @@ def occurrence_id(name: str, at: Moment) -> str:
 
 def occurrence_job(schedule: Schedule, at: Moment, now: Moment) -> NewJob:
     job_id, payload = occurrence_id(schedule.name, at), schedule.payload_json
-    return NewJob(job_id, schedule.queue, at, payload, 0, now, owner=schedule.owner)
+    job = NewJob(job_id, schedule.queue, at, payload, 0, now, owner=schedule.owner)
+    return job._replace(epoch=first_epoch(now))
 
 
 def occurrence_event(schedule: Schedule, at: Moment) -> Event:

@@ -4,7 +4,8 @@
 carries the epoch it was given and is applied only if that is still the job's epoch and the job is
 dispatched or executing. Repeating the very write that settled a claim is applied silently (it
 changes nothing). Any other write is refused; the refusal is recorded as one diagnostic per epoch
-and kind of write, code `fenced`.
+and kind of write, code `fenced`. A new job begins with the epoch of `NewJob`: if its id may have
+belonged to an earlier job, that is greater than any epoch of that one (docs/adr/0022-epochs.md).
 
 **Order.** Within a queue: reclaimed work first, then priority descending, due time, id.
 
@@ -40,6 +41,7 @@ from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
+from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
 from oncue.core.queue import Queue
 from oncue.core.retry import Verdict
 from oncue.core.sharing import Taker
@@ -133,10 +135,17 @@ class ClaimStore(Protocol):
         second for all that its workers run, so one look must answer for all of them."""
 
     def put_operation(
-        self, job_id: str, epoch: int, operation: Operation, now: Moment
+        self,
+        job_id: str,
+        epoch: int,
+        operation: Operation,
+        now: Moment,
+        limits: OperationLimits = DEFAULT_LIMITS,
     ) -> Operation | Refused:
         """Store a report on an operation, as `core/operations.py` decides. Once it has succeeded,
-        the same report is answered with it, and another is refused, `different result`."""
+        the same report is answered with it, and another is refused, `different result`. The limits
+        are exact whoever writes at the same time: what adds to a job beyond them is refused, `too
+        many operations` or `results too large`."""
 
     def settle(self, settlements: Sequence[Settlement], now: Moment) -> Settled:
         """Settle claims: COMPLETE → succeeded, FAIL → failed, DROP → cancelled, RETRY → scheduled

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from oncue.core.changes import JobChange, NotChanged
 from oncue.core.clash import ClashKind
-from oncue.core.cursor import Cursor
+from oncue.core.cursor import MOST_ITEMS, Cursor
 from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
 from oncue.core.moment import Moment
 
@@ -51,8 +51,10 @@ class JobStore(Protocol):
     def get(self, job_id: str) -> Job | None:
         """The job, or None. A job inside an open range claim shows as dispatched."""
 
-    def history(self, job_id: str) -> History:
-        """The job's operations, diagnostics (first and last 50) and attempts."""
+    def history(self, job_id: str, after: Cursor | None = None, limit: int = MOST_ITEMS) -> History:
+        """The job's operations, diagnostics (first and last 50) and attempts. Of the operations at
+        most `limit`, and as many as one answer has room for (`core/operations.py`); the others are
+        told from the cursor on: with `after`, the answer has operations and nothing else."""
 
     def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
         """Jobs in the order of due time then id. A page may be short and still have a next. Raises

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from oncue.core import errors, moment, token
 from oncue.core import payload as payloads
+from oncue.core.cursor import Cursor, Page
 from oncue.core.duration import Duration
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Operation
@@ -172,7 +173,7 @@ class LocalClaims(LocalJobs, Reporting, ClaimVerbs):
 
     def _put_operation(self, job_id: str, token: str, operation: Operation) -> Operation:
         epoch = reporting.epoch_of(self, job_id, token)
-        answer = self.store.put_operation(job_id, epoch, operation, self.clock.now())
+        answer = reporting.put_operation(self, job_id, epoch, operation)
         if isinstance(answer, Refused):
             raise reporting.refusal(self, job_id, answer)
         return answer
@@ -204,3 +205,14 @@ class LocalClaims(LocalJobs, Reporting, ClaimVerbs):
 
     def _settle(self, settlement: Settlement) -> None:
         raised(reporting.settle_all(self, [settlement])[0])
+
+
+def claimed_operations(
+    cue: LocalClaims, job_id: str, token: str, after: Cursor | None
+) -> Page[Operation]:
+    """The operations of a job from a cursor on, for the worker that holds the claim."""
+    epoch = reporting.epoch_of(cue, job_id, token)
+    refused = cue.store.interruptions([(job_id, epoch)]).get(0)
+    if refused is not None and refused.reason != "cancel requested":
+        raise reporting.refusal(cue, job_id, refused)
+    return cue.history(job_id, after).operation_page

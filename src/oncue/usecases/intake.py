@@ -113,7 +113,7 @@ def new_job(fields: Mapping[str, Any], now: Moment) -> NewJob:
     if "expires_at" in fields:
         rare["expires_at"] = _ahead(fields["expires_at"], now, "/expires_at")
     if chosen is not None:
-        rare |= digests(fields)._asdict()
+        rare |= {**digests(fields)._asdict(), "epoch": ids.first_epoch(now)}
     rare["replace"] = _replace(fields.get("if_exists", "keep"))
     return NewJob(job_id, queue, due_at, body, priority, now, **rare)
 
@@ -278,7 +278,7 @@ def as_stored(new: NewJob) -> Job:
     expires_at = moment.maybe_datetime(new.expires_at)
     rare = (new.owner, new.key, expires_at, new.max_attempts, new.timeout_seconds)
     usual = (new.id, new.queue, State.SCHEDULED, due_at, new.payload, new.priority, 0)
-    return Job(*usual, created, created, *rare)
+    return Job(*usual, created, created, *rare, epoch=new.epoch)
 
 
 _checked_queues: set[str] = {DEFAULT_QUEUE}

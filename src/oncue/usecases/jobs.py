@@ -20,7 +20,7 @@ from oncue.core import errors, moment
 from oncue.core import payload as payloads
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ANY, ChangeVerb, JobChange
-from oncue.core.cursor import Cursor, check_page, every_item
+from oncue.core.cursor import MOST_ITEMS, Cursor, check_page, every_item
 from oncue.core.duration import Duration
 from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, JobPage, NewJob
@@ -168,8 +168,9 @@ class JobVerbs(ABC, Generic[T]):
         """The job as it is now."""
 
     @abstractmethod
-    def history(self, job_id: str) -> History:
-        """The job's operations, diagnostics and attempts."""
+    def history(self, job_id: str, after: Cursor | None = None) -> History:
+        """The job's operations, diagnostics and attempts. Of very many operations it has the first,
+        and `operations_cursor`: as `after` that gives the next ones, and nothing else."""
 
     @abstractmethod
     def explain(self, job_id: str) -> Explanation:
@@ -280,8 +281,9 @@ class LocalJobs(Local, JobVerbs[NewJob]):
             raise unknown(job_id)
         return found
 
-    def history(self, job_id: str) -> History:
-        found = self.store.history(possible_id(job_id))
+    def history(self, job_id: str, after: Cursor | None = None, limit: int = MOST_ITEMS) -> History:
+        check_page(after, limit)
+        found = self.store.history(possible_id(job_id), after, limit)
         if found == History():
             self.job(job_id)  # which says so if there is none
         return found

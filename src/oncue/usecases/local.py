@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from oncue.core.cursor import MOST_ITEMS
 
 if TYPE_CHECKING:  # the command line imports use cases to describe itself, and should start at once
+    from oncue.core.operations import OperationLimits
     from oncue.core.rule import Rule
     from oncue.core.schedule import Schedule
     from oncue.engine.engine import Engine
@@ -28,6 +29,7 @@ class Local:
     telemetry: Telemetry
     engine: Engine
     reporter: Reporter
+    operation_limits: OperationLimits
 
     def _sink_bounds(self, queue: str) -> PayloadBounds | None:
         """What the sink of a queue takes; None: everything."""

@@ -16,7 +16,7 @@ from oncue.core.checks import whole
 from oncue.core.duration import Duration
 from oncue.core.duration import seconds as length
 from oncue.core.fencing import Refused, Settlement
-from oncue.core.job import Claimed
+from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import check_queue_name
@@ -133,6 +133,18 @@ def settle_all(cue: Local, settlements: Sequence[Settlement]) -> list[State | er
     ]
 
 
+# -- operations ------------------------------------------------------------------------------------
+
+
+def put_operation(cue: Local, job_id: str, epoch: int, operation: Operation) -> Operation | Refused:
+    """Store a report on an operation. Raises `InvalidInput` if the job has no room for it."""
+    limits = cue.operation_limits
+    answer = cue.store.put_operation(job_id, epoch, operation, cue.clock.now(), limits)
+    if isinstance(answer, Refused) and (problem := limits.problem(job_id, answer.reason)):
+        raise problem
+    return answer
+
+
 # -- all of them -----------------------------------------------------------------------------------
 
 
@@ -183,8 +195,6 @@ def refusal(cue: Local, job_id: str, refused: Refused) -> errors.OncueError:
             f"job {job_id}: this operation has another result already; it is kept."
         )
     cue.telemetry.count("fenced_writes")
-    if refused.reason == "unknown" or refused.state is None:
-        return errors.NotFound(
-            f"there is no such claim on job {quoted(job_id)}; it may be past retention."
-        )
+    if refused.state is None:
+        return errors.NotFound(f"there is no job {quoted(job_id)}; it may be past retention.")
     return errors.Fenced(job_id, refused.reason, refused.state, refused.diagnostic)

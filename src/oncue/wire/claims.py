@@ -75,6 +75,15 @@ class OperationReport(Body):
     message: formats.Line | None = None
 
 
+class ReadOperations(Body):
+    """The token of the claim, and where the operations go on."""
+
+    token: formats.Token
+    cursor: str | None = None
+    """The `operations_cursor` of the claim, or the `next_cursor` of the previous page; null: from
+    the first operation on."""
+
+
 class Complete(Body):
     """Without a token, the scope `admin` is required."""
 
@@ -131,6 +140,7 @@ class ClaimedJob(Job, kw_only=True):
     attempt_timeout_seconds: float | None = None
     """How long the attempt may take, by the job or its queue. Null: no limit."""
     operations: list[JobOperation] = field(default_factory=list)
+    operations_cursor: formats.OperationsCursor | UnsetType = UNSET
 
     @classmethod
     def of(cls, claim: core.Claimed, token: str, timeout_seconds: float | None) -> ClaimedJob:

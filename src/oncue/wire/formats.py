@@ -90,6 +90,10 @@ States = Literal["scheduled", "dispatched", "executing", "succeeded", "failed", 
 Cursor = Annotated[
     str | None, Meta(description="Send it as `cursor` for the next page; null: there is none.")
 ]
+OperationsCursor = Annotated[
+    str,
+    Meta(description="Where the operations go on, if these are not all: see `/operations`."),
+]
 Time = Annotated[str, schema("RFC 3339 in UTC with milliseconds.", format="date-time")]
 Instant = Annotated[
     str, schema("Event time: RFC 3339 in UTC with microseconds.", format="date-time")

@@ -9,11 +9,12 @@ from msgspec import UNSET, Meta, Raw, UnsetType, field
 from oncue.core import job as core
 from oncue.core import moment
 from oncue.core.bulk import FILTERS, BulkChange, BulkVerb
+from oncue.core.cursor import Page
 from oncue.core.explain import REASONS
 from oncue.core.lifecycle import State
 from oncue.wire import formats
-from oncue.wire.converting import NULL, null, read, writer
-from oncue.wire.formats import Answer, Body, Cursor, Instant, Time, schema
+from oncue.wire.converting import NULL, null, read, writer, written
+from oncue.wire.formats import Answer, Body, Cursor, Instant, OperationsCursor, Time, schema
 
 BULK_LIMIT = 1_000_000
 CONTENT = ("payload", "result", "error", "message")
@@ -266,11 +267,26 @@ class JobWithHistory(StandingJob, kw_only=True):
 
     optional: ClassVar[tuple[str, ...]] = ()
     operations: list[JobOperation] = field(default_factory=list)
+    operations_cursor: OperationsCursor | UnsetType = UNSET
     diagnostics: list[Diagnostic] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
 
     def history(self) -> core.History:
         return read(core.History, self)
+
+
+class Operations(Answer):
+    """A page. It may be short although others follow."""
+
+    items: list[JobOperation]
+    next_cursor: Cursor = None
+
+    @classmethod
+    def of(cls, page: Page[core.Operation]) -> Operations:
+        return cls([written(JobOperation, one) for one in page.items], page.next)
+
+    def read(self) -> Page[core.Operation]:
+        return Page([one.read() for one in self.items], self.next_cursor)
 
 
 class Jobs(Answer):

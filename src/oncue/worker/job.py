@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncue.core import payload as payloads
@@ -145,8 +146,18 @@ class HandledJob:
     def operation(self, name: str) -> Operation | None:
         """What is known of a step, also from earlier attempts: state, percent, message, result."""
         if self._operations is None:
-            self._operations = {one.name: one for one in self.claim.operations}
+            self._operations = {one.name: one for one in self._all_operations()}
         return self._operations.get(name)
+
+    def _all_operations(self) -> Iterator[Operation]:
+        """Those that came with the claim, and the rest, which is read now: a step that an earlier
+        attempt has finished must not run again."""
+        yield from self.claim.operations
+        after = self.claim.operations_cursor
+        while after is not None:
+            page = self._insist(partial(self._batch.source.operations, self.claim, after))
+            yield from page.items
+            after = page.next
 
     def step(self, name: str, function: Callable[[], T]) -> T:
         """Run `function` once in the life of the job: its result is stored, and a later attempt
@@ -207,11 +218,12 @@ class HandledJob:
         raise ClaimLost(f"job {self.id}: {why}; stop now.")
 
     def _report(self, name: str, state: str, **fields: Any) -> None:
-        """Passing trouble of the claim source does not fail the job: the report is repeated while
-        the claim is held."""
-        self._batch.results.insist(
-            lambda: self._put(name, state, **fields), in_vain=lambda: self.lost
-        )
+        self._insist(lambda: self._put(name, state, **fields))
+
+    def _insist(self, call: Callable[[], T]) -> T:
+        """Passing trouble of the claim source does not fail the job: the call is repeated while the
+        claim is held."""
+        return self._batch.results.insist(call, in_vain=lambda: self.lost)
 
     def _put(self, name: str, state: str, **fields: Any) -> None:
         at = to_datetime(self._batch.clock.now())

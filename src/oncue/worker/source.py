@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
+from oncue.core.cursor import Cursor, Page
 from oncue.core.errors import ServerUnavailable, StoreUnavailable
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Operation
@@ -26,6 +27,7 @@ from oncue.engine.alarm import Alarm
 from oncue.engine.claiming import Claiming
 from oncue.ports.store import Awaited, Listener
 from oncue.usecases.claims import LocalClaims
+from oncue.usecases.reporting import put_operation
 
 AWAY = (StoreUnavailable, ServerUnavailable)
 """Passing trouble of a claim source: the same call may succeed later."""
@@ -108,7 +110,11 @@ class ClaimSource(Protocol):
         would take a request of its own: there the answers to heartbeats tell it."""
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
-        """Report on a step, as `ClaimStore.put_operation` takes it."""
+        """Report on a step, as `ClaimStore.put_operation` takes it. Raises `InvalidInput` if the
+        job has no room for it."""
+
+    def operations(self, claim: Claimed, after: Cursor) -> Page[Operation]:
+        """More operations of a claimed job, from the cursor on."""
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         """End claims of one queue. Reports that came too late are logged. With `brief`, the answer
@@ -185,11 +191,13 @@ class LocalClaimSource:
         return answers
 
     def put_operation(self, claim: Claimed, operation: Operation) -> Operation | Refused:
-        now = self._clock.now()
-        answer = self._store.put_operation(claim.id, claim.epoch, operation, now)
+        answer = put_operation(self._cue, claim.id, claim.epoch, operation)
         if isinstance(answer, Refused) and answer.reason != "different result":
             self._telemetry.count("fenced_writes")
         return answer
+
+    def operations(self, claim: Claimed, after: Cursor) -> Page[Operation]:
+        return self._store.history(claim.id, after).operation_page
 
     def settle(self, queue: Queue, ends: Sequence[ClaimEnd], *, brief: bool = False) -> None:
         if not ends:

@@ -16,16 +16,17 @@ from oncue.core.duration import seconds
 from oncue.core.errors import InvalidInput
 from oncue.core.job import Claimed
 from oncue.core.queue import check_queue_name
+from oncue.usecases.claims import claimed_operations
 from oncue.usecases.reporting import taker
 from oncue.wire import claims as wire
 from oncue.wire.converting import written
-from oncue.wire.jobs import JobOperation
+from oncue.wire.jobs import JobOperation, Operations
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
 LONGEST_WAIT_SECONDS = 300.0
-FEW = 50  # claims that are encoded on the loop; more would keep it from other requests
+FEW = 100  # claims that are encoded on the loop; more would keep it from other requests
 
 
 class Report(Protocol):
@@ -89,9 +90,12 @@ async def _claimed(
 
 
 def _encoded(service: Service, taken: list[Claimed]) -> HttpAnswer:
-    sign, policies = service.cue.token, service.cue.policies
+    secret, policies = service.cue.store.secret, service.cue.policies
     timeouts = {queue: policies(queue).timeout_seconds for queue in {one.queue for one in taken}}
-    items = [wire.ClaimedJob.of(one, sign(one), timeouts[one.queue]) for one in taken]
+    shape = wire.ClaimedJob.of
+    items = [
+        shape(one, token.sign(secret, one.id, one.epoch), timeouts[one.queue]) for one in taken
+    ]
     return json_answer(wire.Claims(items))
 
 
@@ -175,6 +179,19 @@ async def report_operation(service: Service, request: Request) -> HttpAnswer:
         message=body.message,
     )
     return json_answer(written(JobOperation, stored))
+
+
+@_add("POST /jobs/{id}/operations", answers=Operations, body=wire.ReadOperations)
+async def read_operations(service: Service, request: Request) -> HttpAnswer:
+    """Read the operations of a claimed job.
+
+    For the worker that holds the claim, if the claim was answered with an `operations_cursor`:
+    there were more operations than the answer had room for. `GET` lists them for others.
+    """
+    job_id, body = await _report(service, request, wire.ReadOperations)
+    token, cursor = body.token, body.cursor
+    found = await service.read(claimed_operations, service.cue, job_id, token, cursor)
+    return json_answer(Operations.of(found))
 
 
 # -- settling --------------------------------------------------------------------------------------

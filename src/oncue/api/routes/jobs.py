@@ -17,8 +17,9 @@ from oncue.api.routing import Answered, Routes
 from oncue.core import moment
 from oncue.core.access import Scope
 from oncue.core.bulk import FILTERS
+from oncue.core.cursor import Cursor, Page
 from oncue.core.errors import IdTaken, InvalidInput
-from oncue.core.job import Job, JobFilter, NewJob
+from oncue.core.job import Job, JobFilter, NewJob, Operation
 from oncue.core.lifecycle import State
 from oncue.usecases import intake
 from oncue.wire import jobs as wire
@@ -120,7 +121,9 @@ def key_reused() -> HttpProblem:
 async def get_job(service: Service, request: Request) -> HttpAnswer:
     """Look at a job and its history.
 
-    With its operations, diagnostics and attempts; of many, the first and the last 50.
+    With its operations, diagnostics and attempts; of many diagnostics and attempts, the first and
+    the last 50. If there are more operations than one answer has room for, `operations_cursor` is
+    the `cursor` of `GET /jobs/{id}/operations` for the next ones.
     """
     cue, job_id = service.cue, request.subject
 
@@ -128,6 +131,21 @@ async def get_job(service: Service, request: Request) -> HttpAnswer:
         return written(wire.JobWithHistory, cue.job(job_id), cue.history(job_id))
 
     return json_answer(await service.read(read))
+
+
+@routes.add("GET /jobs/{id}/operations", Scope.READ, wire.Operations, query=PAGE, problems=(404,))
+async def list_operations(service: Service, request: Request) -> HttpAnswer:
+    """List the operations of a job.
+
+    In the order in which they were first reported.
+    """
+    cue, job_id = service.cue, request.subject
+
+    def page(after: Cursor | None, limit: int) -> Page[Operation]:
+        return cue.history(job_id, after, limit).operation_page
+
+    found = await service.read(read_page, request.query, page)
+    return json_answer(wire.Operations.of(found))
 
 
 @routes.add("GET /jobs", Scope.READ, wire.Jobs, query=(*FILTERS, *PAGE), problems=(501,))

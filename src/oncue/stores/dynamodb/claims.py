@@ -11,6 +11,7 @@ from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import LIVE
 from oncue.core.moment import Moment
+from oncue.core.operations import DEFAULT_LIMITS, OperationLimits, cut
 from oncue.core.queue import Queue
 from oncue.core.record import Record
 from oncue.core.sharing import Taker, in_order
@@ -43,7 +44,7 @@ class DynamoClaims(DynamoOffers):
             if self._share_out(short, queues, taken, nonce, now):
                 break
         self._news.tell()
-        return [in_order(claims, queues) for claims in taken]
+        return [cut(in_order(claims, queues)) for claims in taken]
 
     def _share_out(
         self,
@@ -106,7 +107,7 @@ class DynamoClaims(DynamoOffers):
         for one, was in zip(savings, self.save(savings, now), strict=True):
             if was and one.job.record.nonce is not None:
                 held[one.job.record.nonce[1]].append(one.job.record.as_claimed())
-        return [in_order(claims, queues) for claims in held]
+        return [cut(in_order(claims, queues)) for claims in held]
 
     def each_job(
         self,
@@ -170,7 +171,12 @@ class DynamoClaims(DynamoOffers):
         return found
 
     def put_operation(
-        self, job_id: str, epoch: int, operation: Operation, now: Moment
+        self,
+        job_id: str,
+        epoch: int,
+        operation: Operation,
+        now: Moment,
+        limits: OperationLimits = DEFAULT_LIMITS,
     ) -> Operation | Refused:
         part = f"o.{operation.name}"
 
@@ -179,7 +185,7 @@ class DynamoClaims(DynamoOffers):
             if record.hidden:
                 return GONE, False
             before = record.diagnostics[-1:], record.operations.get(report.name)
-            answer = record.put_operation(epoch, report, now)
+            answer = record.put_operation(epoch, report, now, limits)
             after = record.diagnostics[-1:], record.operations.get(report.name)
             return answer, before != after
 

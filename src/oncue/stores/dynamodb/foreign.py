@@ -12,7 +12,7 @@ import msgspec
 
 from oncue.core import moment
 from oncue.core.errors import InvalidInput, OncueError, TooLarge
-from oncue.core.ids import check_id, is_id
+from oncue.core.ids import check_id, first_epoch, is_id
 from oncue.core.job import NewJob
 from oncue.core.moment import Moment
 from oncue.core.payload import LIMIT_BYTES
@@ -68,7 +68,8 @@ class Foreign(NamedTuple):
         return f"{self.id[:48]}-{self.digest.hex()[:24]}"
 
     def as_new(self, job_id: str, now: Moment) -> NewJob:
-        return NewJob(job_id, self.queue, self.due_at, self.payload, 0, now, digest=self.digest)
+        job = NewJob(job_id, self.queue, self.due_at, self.payload, 0, now)
+        return job._replace(digest=self.digest, epoch=first_epoch(now))
 
 
 def read(item: Item) -> Foreign:

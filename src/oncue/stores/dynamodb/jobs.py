@@ -7,10 +7,12 @@ from typing import TypeVar
 
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, decide
 from oncue.core.clash import of_same_id, of_same_key
+from oncue.core.cursor import MOST_ITEMS, Cursor
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import Diagnostic, History, Job, NewJob
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import Moment
+from oncue.core.operations import part_of
 from oncue.core.record import Record
 from oncue.ports.jobs import Changed, Clash
 from oncue.stores.dynamodb import keys
@@ -200,9 +202,9 @@ class DynamoJobs(Leasing):
         self._cover([job])
         return job.record.as_job()
 
-    def history(self, job_id: str) -> History:
+    def history(self, job_id: str, after: Cursor | None = None, limit: int = MOST_ITEMS) -> History:
         job = self._visible(job_id)
-        return History() if job is None else job.record.as_history()
+        return part_of(History() if job is None else job.record.as_history(), after, limit)
 
     def _visible(self, job_id: str, wanted: Wanted = everything) -> Filed | None:
         job = self.read([job_id], wanted).get(job_id)

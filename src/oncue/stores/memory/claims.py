@@ -12,6 +12,7 @@ from oncue.core.fencing import GONE, Refused
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.moment import Moment
+from oncue.core.operations import DEFAULT_LIMITS, OperationLimits, cut
 from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.core.rate import Limits
@@ -49,7 +50,7 @@ class MemoryClaims(MemoryState):
                     alone = len(share) == 1
                     record.take(named[record.queue], taker, now, (nonce, place), alone=alone)
                     self._refile(record)
-            return [[record.as_claimed() for record in share] for share in shares]
+            return [cut([record.as_claimed() for record in share]) for share in shares]
 
     def _claimed_by(
         self, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
@@ -60,7 +61,7 @@ class MemoryClaims(MemoryState):
             if record.nonce is not None and record.nonce[0] == nonce and record.lease.until:
                 record.lease, record.updated_at = record.lease.heard_of(now), now
                 held[record.nonce[1]].append(record.as_claimed())
-        return [in_order(claims, queues) for claims in held]
+        return [cut(in_order(claims, queues)) for claims in held]
 
     def _choose(
         self, rooms: dict[str, int], limit: int, now: Moment, *, ahead: bool
@@ -170,8 +171,13 @@ class MemoryClaims(MemoryState):
         return GONE if record is None else record.interruption(epoch)
 
     def put_operation(
-        self, job_id: str, epoch: int, operation: Operation, now: Moment
+        self,
+        job_id: str,
+        epoch: int,
+        operation: Operation,
+        now: Moment,
+        limits: OperationLimits = DEFAULT_LIMITS,
     ) -> Operation | Refused:
         with self._lock:
             record = self._visible(job_id)
-            return GONE if record is None else record.put_operation(epoch, operation, now)
+            return GONE if record is None else record.put_operation(epoch, operation, now, limits)

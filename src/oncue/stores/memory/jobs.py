@@ -8,9 +8,10 @@ from heapq import nsmallest
 from oncue.core.bulk import BulkChange
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, applies, decide, fits
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.cursor import Cursor, cursor_at, place_at
+from oncue.core.cursor import MOST_ITEMS, Cursor, cursor_at, place_at
 from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
 from oncue.core.moment import Moment
+from oncue.core.operations import part_of
 from oncue.core.record import Record
 from oncue.ports.bulk import BulkFound
 from oncue.ports.jobs import Changed, Clash
@@ -44,10 +45,11 @@ class MemoryJobs(MemoryState):
             record = self._visible(job_id)
             return None if record is None else record.as_job()
 
-    def history(self, job_id: str) -> History:
+    def history(self, job_id: str, after: Cursor | None = None, limit: int = MOST_ITEMS) -> History:
         with self._lock:
             record = self._visible(job_id)
-            return History() if record is None else record.as_history()
+            whole = History() if record is None else record.as_history()
+            return part_of(whole, after, limit)
 
     def note(self, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:
         with self._lock:

@@ -15,6 +15,7 @@ from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
+from oncue.core.operations import DEFAULT_LIMITS, Had, OperationLimits, OperationPages
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.ports.claims import Settled
@@ -29,7 +30,7 @@ from oncue.stores.sqlite.settled import Departed, outcomes_of, remember_settled
 SQL = rows.load("claims")
 _PAYLOAD = Claimed._fields.index("payload")
 _QUEUE = itemgetter(Claimed._fields.index("queue"))
-# `claimed_columns` has n and trail in the place of the operations.
+# `claimed_columns` has n and trail in the place of the operations and their cursor.
 _N = Claimed._fields.index("operations")
 _TRAIL, _REST = _N + 1, _N + 2
 
@@ -110,18 +111,25 @@ class SqliteClaims(StorePart):
 
     @writing
     def put_operation(
-        self, tx: rows.Tx, job_id: str, epoch: int, operation: Operation, now: Moment
+        self,
+        tx: rows.Tx,
+        job_id: str,
+        epoch: int,
+        operation: Operation,
+        now: Moment,
+        limits: OperationLimits = DEFAULT_LIMITS,
     ) -> Operation | Refused:
         claim = held_claims(tx, [job_id]).get(job_id)
         if claim is None or not claim.is_current(epoch):
             return refuse(tx, claim, epoch, "operation", now)
         row = rows.first(tx, SQL["operation"], {"n": claim.n, "name": operation.name})
         known = None if row is None else rows.operation(row)
-        stored = operations.put(known, operation, now)
-        if stored is None:
-            return Refused("different result", claim.state)
+        had = Had._make(rows.first(tx, SQL["had_operations"], {"n": claim.n}))
+        stored = operations.put(known, operation, now, had, limits)
+        if isinstance(stored, str):
+            return Refused(stored, claim.state)
         if stored is not known:
-            params = {"n": claim.n, "now": now, **asdict(stored)}
+            params = {"n": claim.n, "seq": had.operations, "now": now, **asdict(stored)}
             tx.execute(SQL["put_operation"], params)
             tx.execute(SQL["operation_touch"], {**params, "succeeded": stored.is_final})
         return stored
@@ -145,11 +153,11 @@ class SqliteClaims(StorePart):
     ) -> tuple[dict[int, Refused], dict[int, State]]:
         refused: dict[int, Refused] = {}
         settling = _Settling(self.db, tx, queue_settings(self.db, tx), now, refused, {}, [])
-        for (verb, epoch), group in groupby(enumerate(settlements), key=_kind):
+        for verb, group in groupby(enumerate(settlements), key=_kind):
             items = list(group)
             if verb is Verb.HAND_OVER:
                 refused.update(_hand_over_all(tx, items, now))
-            elif not (verb and settling.complete_all(items, epoch)):
+            elif not (verb and settling.complete_all(items)):
                 settling.settle_each(items)
         remember_settled(tx, settling.gone, now)
         return refused, settling.states
@@ -167,10 +175,10 @@ class _Settling(NamedTuple):
     gone: list[Departed]
     """Those whose queue keeps no history."""
 
-    def complete_all(self, items: Sequence[_Item], epoch: int) -> bool:
+    def complete_all(self, items: Sequence[_Item]) -> bool:
         """Complete the whole group at once. False: some were not as expected, and nothing was done;
         each is to be settled by itself."""
-        tx, ids = self.tx, rows.texts([one.id for _, one in items])
+        tx = self.tx
         # Only where some queue keeps no history it matters which one it is: then the group is to be
         # of one queue, as it is when a worker settles it.
         queue = None
@@ -180,20 +188,13 @@ class _Settling(NamedTuple):
                 return False
             [queue] = queue
         keep = queue not in self.settings.without_history
-        params = {"ids": ids, "epoch": epoch, "now": self.now, "queue": queue}
-        # Asked before: afterwards the jobs may be gone.
-        bounded = rows.fetch(tx, SQL["queues_of"], params) if self.db.bounded_queues else []
+        bounded = []
+        if self.db.bounded_queues:  # asked before: afterwards the jobs may be gone
+            ids = rows.texts([one.id for _, one in items])
+            bounded = rows.fetch(tx, SQL["queues_of"], {"ids": ids})
         try:
             with tx:  # a savepoint
-                if keep and any(one.result is not None for _, one in items):
-                    before = tx.total_changes()
-                    results = [(self.now, one.result, one.id, epoch, queue) for _, one in items]
-                    tx.executemany(SQL["complete_each"], results)
-                    done = tx.total_changes() - before
-                else:
-                    tx.execute(SQL["complete_all" if keep else "complete_all_gone"], params)
-                    done = tx.changes()  # not the total: that counts what the trigger deletes, too
-                if done != len(items):
+                if self._complete(items, queue, keep=keep) != len(items):
                     raise _NotAllAsExpected
         except _NotAllAsExpected:
             return False
@@ -203,6 +204,24 @@ class _Settling(NamedTuple):
             lease_seconds = self.settings.of(queue).lease_seconds
             self.gone.append(Departed([one for _, one in items], "succeeded", lease_seconds))
         return True
+
+    def _complete(self, items: Sequence[_Item], queue: str | None, *, keep: bool) -> int:
+        """How many of them were held by their claims, and are completed."""
+        tx = self.tx
+        by_epoch: dict[int, list[str]] = defaultdict(list)
+        for _, one in items:
+            by_epoch[one.epoch].append(one.id)
+        if keep and (len(by_epoch) > 1 or any(one.result is not None for _, one in items)):
+            before = tx.total_changes()
+            told = [(self.now, one.result, one.id, one.epoch, queue) for _, one in items]
+            tx.executemany(SQL["complete_each"], told)
+            return tx.total_changes() - before
+        done, statement = 0, SQL["complete_all" if keep else "complete_all_gone"]
+        for epoch, ids in by_epoch.items():
+            params = {"ids": rows.texts(ids), "epoch": epoch, "now": self.now, "queue": queue}
+            tx.execute(statement, params)
+            done += tx.changes()  # not the total: that counts what the trigger deletes, too
+        return done
 
     def settle_each(self, items: Sequence[_Item]) -> None:
         endings = Endings(self.db, self.tx, [one.id for _, one in items], self.now)
@@ -246,12 +265,11 @@ class _NotAllAsExpected(Exception):
     """Undoes a bulk write that met other rows than expected."""
 
 
-def _kind(item: _Item) -> tuple[Verb | None, int]:
-    """Verb and epoch of settlements that can be applied together; no verb: each by itself."""
+def _kind(item: _Item) -> Verb | None:
+    """The verb of settlements that can be applied together; None: each by itself."""
     one = item[1]
-    if one.verb is Verb.COMPLETE and one.updated_at is None:
-        return Verb.COMPLETE, one.epoch
-    return (Verb.HAND_OVER, 0) if one.verb is Verb.HAND_OVER else (None, one.epoch)
+    together = one.verb is Verb.HAND_OVER or (one.verb is Verb.COMPLETE and one.updated_at is None)
+    return one.verb if together else None
 
 
 def _hand_over_all(tx: rows.Tx, items: Sequence[_Item], now: Moment) -> dict[int, Refused]:
@@ -338,12 +356,18 @@ class _Taking:
 
 
 def _claims(tx: rows.Tx, found: Sequence[Any]) -> list[Claimed]:
-    done: dict[int, list[Operation]] = defaultdict(list)
-    ns = [row[_N] for row in found if row[_TRAIL]]
-    if ns:
-        for n, *row in rows.fetch(tx, SQL["operations_of"], {"ns": rows.numbers(ns)}):
-            done[n].append(rows.operation(row))
-    return [Claimed._make((*row[:_N], tuple(done.get(row[_N], ())), *row[_REST:])) for row in found]
+    pages = OperationPages()
+    return [
+        _with_operations(tx, row, pages)
+        if row[_TRAIL]
+        else Claimed._make((*row[:_N], (), None, *row[_REST:]))
+        for row in found
+    ]
+
+
+def _with_operations(tx: rows.Tx, row: Any, pages: OperationPages) -> Claimed:
+    page = rows.operation_page(tx, row[_N], pages)
+    return Claimed._make((*row[:_N], tuple(page.items), page.next, *row[_REST:]))
 
 
 def _claimed_by(

@@ -10,9 +10,10 @@ from operator import itemgetter
 import apsw
 
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.cursor import Cursor
+from oncue.core.cursor import MOST_ITEMS, Cursor
 from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
 from oncue.core.moment import LATEST, Moment
+from oncue.core.operations import OperationPages, history_with, start_of
 from oncue.ports.jobs import Clash
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import StorePart, writing
@@ -20,7 +21,7 @@ from oncue.stores.sqlite.fencing import held_claims, record
 from oncue.stores.sqlite.listing import page
 
 SQL = rows.load("jobs")
-_INSERTED = 12  # how many fields of NewJob are columns; the rest says what to do about clashes
+_INSERTED = 13  # how many fields of NewJob are columns; the rest says what to do about clashes
 # Per-job work of a bulk insert, at the speed of C.
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
 _DUE_OF = itemgetter(NewJob._fields.index("due_at"))
@@ -47,17 +48,21 @@ class SqliteJobs(StorePart):
         with self.db.reading() as tx:
             return rows.get_job(tx, job_id)
 
-    def history(self, job_id: str) -> History:
+    def history(self, job_id: str, after: Cursor | None = None, limit: int = MOST_ITEMS) -> History:
+        start = start_of(after)
         with self.db.reading() as tx:
             row = rows.first(tx, SQL["number"], {"id": job_id})
             if row is None:
                 return History()
             params = {"n": row[0]}
-            return History(
-                tuple(map(rows.operation, rows.fetch(tx, SQL["operations"], params))),
-                tuple(map(rows.diagnostic, rows.fetch(tx, SQL["diagnostics"], params))),
-                tuple(map(rows.attempt, rows.fetch(tx, SQL["attempts"], params))),
+            page = rows.operation_page(tx, row[0], OperationPages(), start, limit)
+            if after is not None:
+                return history_with(page)
+            rest = History(
+                diagnostics=tuple(map(rows.diagnostic, rows.fetch(tx, SQL["diagnostics"], params))),
+                attempts=tuple(map(rows.attempt, rows.fetch(tx, SQL["attempts"], params))),
             )
+            return history_with(page, rest)
 
     @writing
     def note(self, tx: rows.Tx, job_id: str, diagnostics: Sequence[Diagnostic]) -> None:

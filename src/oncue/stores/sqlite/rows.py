@@ -12,9 +12,11 @@ import apsw
 import msgspec
 
 from oncue.core import stamp
+from oncue.core.cursor import MOST_ITEMS, Page
 from oncue.core.job import Attempt, Diagnostic, Job, Operation
 from oncue.core.lifecycle import State
 from oncue.core.moment import to_datetime
+from oncue.core.operations import OperationPages
 from oncue.stores.sqlite.statements import load as load
 
 T = TypeVar("T")
@@ -23,6 +25,7 @@ AFTER_EVERY_TEXT = "\U0010ffff"
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
 _ENCODER = msgspec.json.Encoder()
 _GET_JOB = load("jobs")["get"]
+_OPERATIONS = load("jobs")["operations"]
 _CONVERSIONS: dict[Any, Callable[[Any], Any]] = {
     State: {state.value: state for state in State}.__getitem__,  # faster than State(…)
     bool: bool,
@@ -82,6 +85,14 @@ def get_job(tx: Tx, job_id: str | None) -> Job | None:
     """The job as others see it: inside an open range claim it is dispatched."""
     row = first(tx, _GET_JOB, {"id": job_id})
     return None if row is None else job(row)
+
+
+def operation_page(
+    tx: Tx, n: int, pages: OperationPages, start: int = 0, limit: int = MOST_ITEMS
+) -> Page[Operation]:
+    """Operations of a job from a position on."""
+    found = tx.execute(_OPERATIONS, {"n": n, "start": start, "limit": limit + 1})
+    return pages.page(map(operation, found), start, limit)
 
 
 def to_json(value: Any) -> str:

@@ -37,7 +37,7 @@ class SqliteSchedules(StorePart):
         if one.then is None:
             tx.execute(SQL["forget_outcomes"], {"name": one.name})
         for job in one.jobs:
-            tx.execute(SQL["insert_occurrence"], (*job[:6], job.owner, one.name))
+            tx.execute(SQL["insert_occurrence"], (*job[:6], job.owner, one.name, job.epoch))
             self.db.arrived(tx, {job.queue: job.due_at})
         _record(tx, one.name, recorded, one.outcomes)
         if not is_progress:

@@ -23,7 +23,7 @@ from oncue.stores.sqlite.rules_transfer import RulesTransfer
 SQL = rows.load("transfer")
 ENSURE_QUEUES = rows.load("queues")["ensure"]
 _HISTORY = (  # in the order of History's fields
-    (rows.load("claims")["operations_of"], rows.operation),
+    (SQL["operations_of"], rows.operation),
     (SQL["diagnostics_of"], rows.diagnostic),
     (SQL["attempts_of"], rows.attempt),
 )
@@ -61,7 +61,8 @@ def _histories(tx: rows.Tx, ns: list[int]) -> list[dict[int, list[Any]]]:
 def _dumped_job(row: Sequence[Any], histories: list[dict[int, list[Any]]]) -> DumpedJob:
     job = rows.job(row[:_JOB])
     n, claimed_at, digest, overlong_at, strikes, ahead, hidden, _ = row[_JOB:]
-    history = History(*(tuple(found.get(n, ())) for found in histories))
+    operations, diagnostics, attempts = (tuple(found.get(n, ())) for found in histories)
+    history = History(operations, diagnostics, attempts)
     if claimed_at is not None:
         outcome = str(job.state) if job.state in FINAL else None
         claimed = to_datetime(claimed_at)

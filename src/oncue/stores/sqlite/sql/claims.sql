@@ -1,4 +1,4 @@
--- As `core/job.py: Claimed`, with n and trail in the place of the operations.
+-- As `core/job.py: Claimed`, with n and trail in the place of the operations and their cursor.
 -- name: claimed_columns
 id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
 timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
@@ -32,10 +32,6 @@ WHERE state IN ('dispatched', 'executing') AND queue >= '' AND lease_until IS NO
 RETURNING id, queue, due_at, payload, priority, owner, key, attempt, attempt_base, max_attempts,
   timeout_seconds, epoch, claimed_at, lease_until, created_at, n, trail, expires_at, error, message,
   percent, rule, instant, schedule, nonce;
-
--- name: operations_of
-SELECT n, name, state, updated_at, percent, message, result FROM operations
-WHERE n IN carray(:ns) ORDER BY n, seq;
 
 -- name: held
 SELECT id, queue, state, CASE WHEN state = 'scheduled' THEN NOT {not_covered} ELSE 0 END, epoch, attempt,
@@ -154,10 +150,12 @@ WHERE n = :n AND epoch = :epoch AND code = 'fenced' AND json_extract(facts, '$.w
 SELECT name, state, updated_at, percent, message, result FROM operations
 WHERE n = :n AND name = :name;
 
+-- name: had_operations
+SELECT count(*), coalesce(sum(length(result)), 0) FROM operations WHERE n = :n;
+
 -- name: put_operation
 INSERT INTO operations (n, name, seq, state, updated_at, percent, message, result)
-VALUES (:n, :name, (SELECT count(*) FROM operations WHERE n = :n), :state, :now, :percent,
-        :message, :result)
+VALUES (:n, :name, :seq, :state, :now, :percent, :message, :result)
 ON CONFLICT (n, name) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at,
   percent = excluded.percent, message = excluded.message, result = excluded.result;
 

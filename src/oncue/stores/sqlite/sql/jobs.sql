@@ -1,7 +1,7 @@
 -- name: insert
 INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, key,
-                  expires_at, max_attempts, timeout_seconds, digest)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
+                  expires_at, max_attempts, timeout_seconds, digest, epoch)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 
 -- name: insert_fired
 INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, rule, instant)
@@ -46,7 +46,7 @@ ORDER BY seq;
 
 -- name: operations
 SELECT name, state, updated_at, percent, message, result FROM operations
-WHERE n = :n ORDER BY seq;
+WHERE n = :n AND seq >= :start ORDER BY seq LIMIT :limit;
 
 -- name: diagnostics
 SELECT at, code, detail, attempt, epoch, facts FROM diagnostics WHERE n = :n ORDER BY seq;

@@ -33,8 +33,9 @@ WHERE revision = ?1 AND next_at IS ?2 AND wake_at IS ?3
 RETURNING recorded - ?8;
 
 -- name: insert_occurrence
-INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, schedule)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)
+INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, schedule,
+                  epoch)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: withdraw

@@ -13,6 +13,10 @@ FROM jobs WHERE id > :after ORDER BY id LIMIT :limit;
 SELECT n, attempt, epoch, claimed_at, worker, outcome, ended_at FROM attempts
 WHERE n IN carray(:ns) ORDER BY n, seq;
 
+-- name: operations_of
+SELECT n, name, state, updated_at, percent, message, result FROM operations
+WHERE n IN carray(:ns) ORDER BY n, seq;
+
 -- name: diagnostics_of
 SELECT n, at, code, detail, attempt, epoch, facts FROM diagnostics
 WHERE n IN carray(:ns) ORDER BY n, seq;

@@ -57,7 +57,14 @@ class Place:
         self.cue = cue
         self.store = store
         self.server = HttpServer(cue, "127.0.0.1", 0)
+        self.answered: bool | None = None
         self.server.start()
+
+    def stop(self) -> bool:
+        """Whether all requests were answered. Can be repeated."""
+        if self.answered is None:
+            self.answered = self.server.stop(LONG)
+        return self.answered
 
     def post(self, path: str, body: bytes, media_type: str = "application/json") -> Any:
         headers = {"Content-Type": media_type}
@@ -86,7 +93,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with Scheduler(store) as cue:
         place = Place(cue, store)
         yield place
-        assert place.server.stop(LONG)
+        assert place.stop()
     store.close()
 
 
@@ -123,7 +130,7 @@ def test_a_bulk_verb_ends_with_the_part_in_which_its_client_left(place: Place) -
 def test_a_bulk_verb_under_way_is_answered_when_the_server_stops(place: Place) -> None:
     with cancel_all(place.server.url, "endless") as connection:
         until(lambda: place.store.looks.get("endless"))
-        assert place.server.stop(LONG)
+        assert place.stop()
         head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 ")
     assert "_place-" in json.loads(body)["next_cursor"]

@@ -272,6 +272,21 @@ def test_with_tokens_the_origin_does_not_matter(guarded: Guarded) -> None:
     assert guarded.server.post(path, proof, headers=headers).status == 200
 
 
+def test_revoking_the_last_token_does_not_open_the_service(tmp_path: Path) -> None:
+    with running_server(tmp_path) as own:
+        assert own.get("/jobs").status == 200
+        with access(tmp_path) as tokens:
+            _, text = tokens.create("ci")
+            header = {"Authorization": f"Bearer {text}"}
+            assert until(lambda: own.get("/jobs").status == 401)
+            assert own.get("/jobs", headers=header).status == 200
+            tokens.revoke("ci")
+            assert until(lambda: own.get("/jobs", headers=header).status == 401)
+            assert (own.get("/jobs").status, own.post("/jobs", {}).status) == (401, 401)
+            tokens.allow_loopback()
+        assert until(lambda: own.post("/jobs", {}).status == 201)
+
+
 def test_reading_from_another_site_is_the_browsers_to_refuse(server: Server) -> None:
     reply = server.get("/jobs", headers={"Sec-Fetch-Site": "cross-site"})
     assert reply.status == 200

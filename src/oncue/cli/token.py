@@ -22,9 +22,7 @@ _REFUSED = (
     "servers refuse all requests until `oncue token create` makes one, or "
     "`oncue token allow-loopback` lets programs on this machine in without one."
 )
-_ACCEPTED = (
-    "servers accept requests of their own machine only. `oncue token create` makes a token."
-)
+_ACCEPTED = "servers accept requests of their own machine only. `oncue token create` makes a token."
 
 
 @click.group(cls=Group)

@@ -41,6 +41,7 @@ from oncue.wire.formats import Instant, Time
 
 FORMAT = "oncue-dump"
 VERSION = 1
+QUOTED = 200  # characters of a line that an error shows
 _ANY_TIME: stamp.Stamp = 2**63 - 1
 
 Natural = Annotated[int, Meta(ge=0)]
@@ -253,13 +254,17 @@ def decode(line: bytes) -> Part:
     except RecursionError:
         raise InvalidInput("is not a line of a dump: it is nested too deeply.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        text = str(error)  # may quote the line, which may hold escape sequences for a terminal
-        why = text if text.isprintable() else ascii(text)
-        raise InvalidInput(f"is not a line of a dump: {why}.") from None
+        raise InvalidInput(f"is not a line of a dump: {_quoted(str(error))}.") from None
     parts: list[Part] = [part for part in fields.values() if part is not None]
     if len(parts) != 1:
         raise InvalidInput(f"must be one of {', '.join(fields)}.")
     return parts[0]
+
+
+def _quoted(text: str) -> str:
+    """Text of a line, which may be long, and hold escape sequences for a terminal."""
+    text = text if len(text) <= QUOTED else text[:QUOTED] + "…"
+    return text if text.isprintable() else ascii(text)
 
 
 class _Header(Struct):
@@ -281,7 +286,7 @@ def check_header(text: bytes) -> Header:
     if header.version > VERSION:
         raise InvalidInput(
             f"the dump is of format {header.version}, but this oncue reads only up to {VERSION}. "
-            f"Upgrade oncue to at least {header.oncue}."
+            f"Upgrade oncue to at least {_quoted(header.oncue)}."
         )
     found = decode(text)
     assert isinstance(found, Header)

@@ -14,7 +14,7 @@ from oncue.core.errors import Conflict
 from oncue.core.moment import parse
 from oncue.usecases import agenda
 from oncue.usecases.reclaim import started
-from oncue.wire.agenda import AgendaProgress, AgendaProgressWrite
+from oncue.wire.agenda import OUTCOMES_WRITTEN, STATES_WRITTEN, AgendaProgress, AgendaProgressWrite
 from oncue.wire.reclaim import ReclaimParameters, ReclaimReport, parameters
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def reclaim(service: Service, request: Request) -> HttpAnswer:
     run = started(service.cue, parameters(await request.json()))
     while (rest := await service.acue.call(run.step)) is not None:
         if request.seconds_left(service.clock) <= rest or await _is_ending(service, rest):
-            run.stop()
+            await service.acue.call(run.stop)
             break
     return json_answer(ReclaimReport.of(run.report))
 
@@ -89,13 +89,17 @@ async def put_agenda_progress(service: Service, request: Request) -> HttpAnswer:
 def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.AgendaWrite:
     if body.id not in (None, job_id):
         raise Conflict(f"the body is that of job {body.id}, and the path names job {job_id}.")
-    over = body.processingState == "COMPLETE"
-    if over and body.processingStateMessage not in ("succeeded", "failed"):
-        raise invalid("must be 'succeeded' or 'failed'.", "/processingStateMessage")
+    state, message = body.processingState.upper(), body.processingStateMessage
+    if state not in STATES_WRITTEN:
+        raise invalid(f"must be one of {', '.join(STATES_WRITTEN)}.", "/processingState")
+    if state == "COMPLETE":
+        message = (message or "").lower()
+        if message not in OUTCOMES_WRITTEN:
+            raise invalid("must be 'succeeded' or 'failed'.", "/processingStateMessage")
     matches, seen = request.header(b"if-match"), body.updatedTime
     return agenda.AgendaWrite(
-        body.processingState,
-        body.processingStateMessage,
+        state,
+        message,
         parse(seen, "/updatedTime") if isinstance(seen, str) else seen,
         body.diagnosticEvents,
         None if matches is None else [one.strip() for one in matches.split(",")],

@@ -19,13 +19,13 @@ from oncue.core.checks import whole
 from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
+from oncue.core.queue import TASKS
 from oncue.usecases import intake
 from oncue.wire import tasks as wire
 
 if TYPE_CHECKING:
     from oncue.api.app import Service
 
-QUEUE = "tasks"
 STATUSES = {
     State.SCHEDULED: "SCHEDULED",
     State.DISPATCHED: "STARTED",
@@ -81,7 +81,7 @@ async def list_tasks(service: Service, request: Request) -> HttpAnswer:
 
     Ordered by date; finished ones included, removed ones not.
     """
-    wanted = JobFilter(QUEUE, owner=intake.label(request.subject, "/userId"))
+    wanted = JobFilter(TASKS, owner=intake.label(request.subject, "/userId"))
     page = await service.read(read_page, request.query, bounded(partial(service.cue.page, wanted)))
     items = [_fields(job) for job in page.items if job.state in STATUSES]
     return json_answer({"items": items, "next_cursor": page.next})
@@ -116,7 +116,7 @@ def _task(service: Service, request: Request) -> Job:
     user, request_id = request.parameters
     request.job_id = request_id
     job = service.cue.store.get(request_id) if ids.is_id(request_id) else None
-    if job is None or job.queue != QUEUE or job.owner != user or job.state not in STATUSES:
+    if job is None or job.queue != TASKS or job.owner != user or job.state not in STATUSES:
         raise HttpProblem("not-found", "There is no such task of this user.")
     return job
 
@@ -138,7 +138,7 @@ def as_job(fields: Any, now: moment.Moment) -> dict[str, Any]:
     fields.pop("afterDays", None)
     fields["dueDate"] = due.isoformat()
     due_at = datetime(due.year, due.month, due.day, tzinfo=UTC)
-    return {"queue": QUEUE, "owner": owner, "at": due_at, "payload": fields}
+    return {"queue": TASKS, "owner": owner, "at": due_at, "payload": fields}
 
 
 def _taken_in(job: dict[str, Any], now: moment.Moment) -> NewJob:

@@ -16,6 +16,7 @@ microsecond. Fields at their default are left out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any, get_args
 
@@ -28,6 +29,7 @@ from oncue.core.dumped import DumpedEvent, DumpedJob
 from oncue.core.errors import InvalidInput
 from oncue.core.event import read_event
 from oncue.core.job import Job, Operation
+from oncue.core.payload import unkeepable
 from oncue.core.queue import Queue
 from oncue.core.recurrence import Outcome
 from oncue.core.rule import Rule, read_rule
@@ -219,7 +221,16 @@ class ScheduleLine(wire_schedules.ScheduleWithOutcomes, Strict, kw_only=True):
         check_schedule(found)
         if (self.wake_at is None) != (self.next_at is None):
             raise InvalidInput(f"schedule {found.name!r} has one of next_at and wake_at, not both.")
-        return found, [read(Outcome, one) for one in self.outcomes]
+        if (found.cron is None) != (found.zone_digest == ""):
+            raise InvalidInput("goes with 'cron', and only with that.", "/zone_digest")
+        last_at, next_at = found.progress.last_at, found.progress.next_at
+        if last_at is not None and next_at is not None and next_at <= last_at:
+            raise InvalidInput("must lie after last_at.", "/next_at")
+        outcomes = [read(Outcome, one) for one in self.outcomes]
+        for place, one in enumerate(outcomes):
+            if one.until < one.at or one.count == 0:
+                raise InvalidInput("has an end before its beginning.", f"/outcomes/{place}")
+        return found, outcomes
 
 
 class _Line(Strict):
@@ -254,6 +265,8 @@ def decode(line: bytes) -> Part:
     except RecursionError:
         raise InvalidInput("is not a line of a dump: it is nested too deeply.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if (found := _unkeepable(line)) is not None:
+            raise found from None
         raise InvalidInput(f"is not a line of a dump: {_quoted(str(error))}.") from None
     parts: list[Part] = [part for part in fields.values() if part is not None]
     if len(parts) != 1:
@@ -261,9 +274,18 @@ def decode(line: bytes) -> Part:
     return parts[0]
 
 
+def _unkeepable(line: bytes) -> InvalidInput | None:
+    """Where a line that cannot be read has half a character, or a number beyond all bounds."""
+    try:
+        return unkeepable(json.loads(line), "")
+    except (ValueError, RecursionError):
+        return None
+
+
 def _quoted(text: str) -> str:
     """Text of a line, which may be long, and hold escape sequences for a terminal."""
-    text = text if len(text) <= QUOTED else text[:QUOTED] + "…"
+    if len(text) > QUOTED:  # the place is at its end
+        text = f"{text[: QUOTED // 2]}…{text[-QUOTED // 2 :]}"
     return text if text.isprintable() else ascii(text)
 
 

@@ -67,7 +67,9 @@ def test_put_leaves_a_paused_queue_paused(server: Server) -> None:
     assert server.post("/queues/still/resume").json["paused"] is False
 
 
-@pytest.mark.parametrize("sink", ["carrier-pigeon:", "nonsense", "", "file:///etc/passwd", "LOG"])
+@pytest.mark.parametrize(
+    "sink", ["carrier-pigeon:", "nonsense", "", "file:///etc/passwd", "LOG", "memory:x"]
+)
 def test_an_unknown_sink_is_refused_with_those_that_exist(server: Server, sink: str) -> None:
     server.put("/queues/sinks", {"max_attempts": 5})
     reply = server.put("/queues/sinks", {"sink": sink})

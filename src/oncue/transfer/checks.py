@@ -131,7 +131,8 @@ def _check_value(value: object, pointer: str, latest: Moment) -> None:
         kind: type = type(value)
         for member in _members(kind):
             inner = getattr(value, member.name)
-            if inner:  # most have their default, and what is empty harms nobody
+            is_when = member.is_time or member.is_instant
+            if inner or (is_when and inner == ""):  # what else is empty harms nobody
                 _check_member(inner, member, f"{pointer}/{member.shown}", latest)
     elif isinstance(value, list | tuple):
         for place, one in enumerate(value):

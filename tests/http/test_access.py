@@ -137,6 +137,16 @@ def test_the_token_of_a_claim_is_all_that_its_reports_need(guarded: Guarded, who
     assert guarded.ask(who, "POST", f"{path}/complete", {"token": job["token"]}).status == 200
 
 
+def test_only_an_administrator_completes_by_force(guarded: Guarded) -> None:
+    job = claimed(guarded, "forced")
+    place = f"/jobs/{job['id']}/complete"
+    for who, status in (("nobody", 401), ("read", 403), ("write", 403), ("work", 403)):
+        assert guarded.ask(who, "POST", place, {"force": True}).status == status
+    for who, status in (("nobody", 401), ("read", 403), ("work", 422), ("admin", 422)):
+        assert guarded.ask(who, "POST", place, {}).status == status
+    assert guarded.ask("admin", "POST", place, {"force": True}).status == 200
+
+
 def test_the_token_of_a_claim_opens_nothing_else(guarded: Guarded) -> None:
     job, other = claimed(guarded, "narrow"), claimed(guarded, "narrow2")
     token = {"token": job["token"]}

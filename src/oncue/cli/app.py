@@ -35,6 +35,7 @@ COMMANDS = {
     "rules": "oncue.cli.rules:rules",
     "events": "oncue.cli.events:events",
     "schedules": "oncue.cli.schedules:schedules",
+    "tasks": "oncue.cli.tasks:tasks",
     "inbox": "oncue.cli.inbox:inbox",
     "adopt": "oncue.cli.adopt:adopt",
     "top": "oncue.cli.top:top",

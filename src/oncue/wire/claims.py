@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
@@ -76,10 +76,18 @@ class OperationReport(Body):
 
 
 class Complete(Body):
-    """Without a token, the scope `admin` is required."""
+    """With the token of the claim; or, with the scope `admin`, by `force`."""
 
     token: formats.Token | None = None
     result: formats.Json = None
+    force: bool = False
+    """Complete it without a token."""
+    together: ClassVar = {
+        "anyOf": [
+            {"required": ["token"], "properties": {"token": {"type": "string"}}},
+            {"required": ["force"], "properties": {"force": {"const": True}}},
+        ]
+    }
 
 
 class Fail(Body):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from oncue import __version__, config
-from oncue.api.routes.tasks import as_job
 from oncue.cli import main as program
 from oncue.scheduler import Scheduler
+from oncue.usecases.tasks import as_job
 
 JSON = "-H 'Content-Type: application/json'"
 

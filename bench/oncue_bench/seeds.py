@@ -16,6 +16,7 @@ import apsw
 from oncue.clock import SystemClock
 from oncue.core import ids
 from oncue.scheduler import Scheduler
+from oncue.sinks.memory import named
 from oncue.stores.sqlite.connection import connect, prepare
 from oncue.stores.sqlite.statements import load
 
@@ -76,6 +77,7 @@ def insert(connection: apsw.Connection, source: Iterator[Row], statement: str = 
 def set_queue(cue: Scheduler, *, sink: bool, keep: bool) -> None:
     """Whether the jobs go to a sink or to a worker, and whether anything is kept of them."""
     settings: dict[str, Any] = {} if keep else {"retention_seconds": 0}
+    named("bench")
     cue.set_queue(QUEUE, sink="memory:bench" if sink else None, **settings)
 
 

@@ -4,7 +4,8 @@ This page is made from the program: `python -m tests.acceptance.cli_page > docs/
 
 The answer of a command goes to standard output, everything else to standard error. With `--json`,
 before or after the command, the answer is one JSON document. Colours and moving bars appear only on
-a terminal; `NO_COLOR=1` turns colours off.
+a terminal; `NO_COLOR=1` turns colours off. On a terminal, characters that cannot be printed are
+shown as escapes (`\\x1b`, `\\u202e`) by every command; in files and pipes JSON is exact.
 
 | exit code | meaning |
 |---|---|

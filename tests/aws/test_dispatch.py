@@ -18,7 +18,7 @@ from oncue.core.moment import parse
 from oncue.engine import dispatcher, tick
 from oncue.engine.alarm import Alarm
 from oncue.ports.inbox import InboxSettings
-from oncue.sinks.memory import MemorySink
+from oncue.sinks.memory import MemorySink, named
 from oncue.stores.dynamodb.filed import Filed
 from oncue.stores.dynamodb.inbox_batch import FoundBatch
 from tests.aws.stack import START, STORE, Context, Stack, metrics_in
@@ -206,6 +206,7 @@ def test_the_sink_of_the_deployment_is_that_of_the_queue(stack: Stack) -> None:
 
 
 def test_sinks_stay_open_from_tick_to_tick(stack: Stack) -> None:
+    named("mail")  # so that the setting is accepted
     sink = MemorySink()
     sandbox.adopt(STORE, stack.cue, {"memory:mail": sink})
     stack.cue.set_queue("mail", sink="memory:mail")

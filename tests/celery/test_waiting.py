@@ -358,7 +358,7 @@ def test_a_worker_that_is_not_to_poll_does_not(shop: Shop) -> None:
 
 def test_other_queues_of_the_store_are_left_alone(shop: Shop) -> None:
     shop.install()
-    shop.cue.set_queue("mail", sink="memory:mail-of-another")
+    shop.cue.set_queue("mail", sink="log:")
     job = shop.cue.schedule({"to": "ada"}, queue="mail")
     shop.add.apply_async([1], countdown=DAY)
     shop.pass_seconds(DAY)

@@ -121,6 +121,7 @@ def test_a_dry_run_changes_nothing(place: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
+        (["--sink", "memory:x"], "--sink: memory sinks are for tests"),
         (["--sink", "redis:x"], "--sink: there is no sink for 'redis:x'"),
         (["--completion", "delivery"], "--completion: 'delivery' needs a sink"),
         (["--retry-max", "-1"], "--retry-max"),

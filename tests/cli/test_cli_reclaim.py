@@ -43,7 +43,7 @@ def test_a_dry_run_shows_what_would_happen_and_why_and_changes_nothing(place: Pa
 
 
 def test_it_takes_back_what_is_silent_and_says_so(place: Path) -> None:
-    ended = run("reclaim", cwd=place)
+    ended = run("reclaim", "--yes", cwd=place)
     assert ended.code == 0
     assert ended.out == ("3 claims seen, 3 reclaimed (1 to be retried, 1 failed, 1 cancelled).\n")
     notes = ended.err.splitlines()
@@ -53,7 +53,7 @@ def test_it_takes_back_what_is_silent_and_says_so(place: Path) -> None:
 
 
 def test_the_log_names_each_job_if_it_is_wanted_and_never_its_payload(place: Path) -> None:
-    ended = run("reclaim", "--mode", "fail", cwd=place, env={"ONCUE_LOG_LEVEL": "WARNING"})
+    ended = run("reclaim", "--yes", "--mode", "fail", cwd=place, env={"ONCUE_LOG_LEVEL": "WARNING"})
     for job_id in ("first", "last", "unwanted"):
         assert f"job {job_id} (queue video, attempt 1, worker host-a:1)" in ended.err
     assert "hush" not in ended.err
@@ -73,24 +73,39 @@ def test_all_of_it_as_json(place: Path) -> None:
         "last": "fail",
         "unwanted": "cancel",
     }
-    told = run("reclaim", "--mode", "fail", "--json", cwd=place).json
+    told = run("reclaim", "--yes", "--mode", "fail", "--json", cwd=place).json
     assert (told["failed"], told["cancelled"], told["endedBy"]) == (2, 1, "end")
 
 
 def test_no_time_means_a_look_and_a_hint(place: Path) -> None:
-    shown = run("reclaim", "--maximum-execution-seconds", "0", cwd=place).out
+    shown = run("reclaim", "-y", "--maximum-execution-seconds", "0", cwd=place).out
     assert shown.startswith("3 claims seen, 0 reclaimed")
     assert shown.endswith("The time was over; run it again for the rest.\n")
 
 
-def test_the_sample_on_the_command_line_is_accepted(place: Path) -> None:
-    sample = [
-        *("--maximum-execution-seconds", "120", "--object-scan-limit", "25"),
-        *("--agenda-progress-endpoint-url", "https://www.myurl.com", "--id-field-name", "id"),
-        *("--reclaim-age-minutes", "4320", "--scan-delay-millis", "500"),
-        *("--table-name", "t", "--target-batch-size", "50", "--time-field-name", "updatedTime"),
-    ]
-    assert run("reclaim", *sample, cwd=place).code == 0
+@pytest.mark.parametrize(
+    "option",
+    ["--table-name", "--id-field-name", "--time-field-name", "--agenda-progress-endpoint-url"],
+)
+def test_what_is_about_tables_of_others_is_refused(place: Path, option: str) -> None:
+    ended = run("reclaim", "--yes", option, "x", cwd=place)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{option} is for tables of other systems" in ended.err
+    assert "oncue aws invoke reclaim" in ended.err
+    assert set(states(place).values()) == {"dispatched"}
+
+
+def test_it_asks_for_an_age_or_yes(place: Path) -> None:
+    ended = run("reclaim", cwd=place)
+    assert (ended.code, ended.out) == (2, "")
+    assert "Add --reclaim-age-minutes N; or --yes" in ended.err
+    declined = see("reclaim", cwd=place, keys="n\n", columns=200)
+    assert declined.code == 1
+    assert "Nothing was changed." in declined.out
+    assert set(states(place).values()) == {"dispatched"}
+    agreed = see("reclaim", cwd=place, keys="y\n", columns=200)
+    assert agreed.out.endswith("1 failed, 1 cancelled).")
+    assert run("reclaim", "--reclaim-age-minutes", "0", cwd=place).code == 0
 
 
 @pytest.mark.parametrize(
@@ -111,12 +126,12 @@ def test_what_makes_no_sense_is_refused_by_name(place: Path, option: str, value:
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    assert run("reclaim", cwd=tmp_path).code == 5
+    assert run("reclaim", "--yes", cwd=tmp_path).code == 5
     assert list(tmp_path.iterdir()) == []
 
 
 def test_on_a_terminal_a_bar_shows_how_far_it_is_and_ctrl_c_ends_a_pause(place: Path) -> None:
-    slowly = ("--object-scan-limit", "1", "--target-batch-size", "1")
+    slowly = ("--yes", "--object-scan-limit", "1", "--target-batch-size", "1")
     with Terminal("reclaim", *slowly, "--scan-delay-millis", "60000", cwd=place) as terminal:
         terminal.expect("Reclaiming")
         terminal.expect("33%")
@@ -131,5 +146,5 @@ def test_a_server_does_it_for_those_elsewhere(tmp_path: Path) -> None:
         server.post("/queues/video/claim")
         told = run("reclaim", "--url", server.url, "--dry-run", "--json", cwd=tmp_path).json
         assert [one["id"] for one in told["wouldReclaim"]] == ["far"]
-        done = run("reclaim", "--url", server.url, cwd=tmp_path)
+        done = run("reclaim", "--url", server.url, "--yes", cwd=tmp_path)
         assert done.out.startswith("1 claim seen, 1 reclaimed (1 to be retried")

@@ -94,7 +94,9 @@ def test_without_tokens_the_list_says_how_to_make_one(tmp_path: Path) -> None:
     scheduler(tmp_path).close()
     ended = run("token", "list", cwd=tmp_path)
     assert (ended.code, ended.out) == (0, "")
-    assert "`oncue token create` makes one" in ended.err
+    assert "servers accept requests of their own machine only" in ended.err
+    assert "`oncue token create` makes a token" in ended.err
+    assert not run("token", "list", "--json", cwd=tmp_path).json["closed"]
 
 
 def test_a_revoked_token_lets_nobody_in(tmp_path: Path) -> None:
@@ -112,7 +114,30 @@ def test_revoking_the_last_token_says_so(tmp_path: Path) -> None:
     run("token", "create", "--name", "ci", cwd=tmp_path)
     ended = run("token", "revoke", "ci", "--json", cwd=tmp_path)
     assert ended.json["name"] == "ci"
-    assert "It was the last one" in ended.err
+    assert "It was the last one: servers refuse all requests until" in ended.err
+    listed = run("token", "list", cwd=tmp_path)
+    assert (listed.code, listed.out) == (0, "")
+    assert "There are no tokens; servers refuse all requests" in listed.err
+    assert run("token", "list", "--json", cwd=tmp_path).json == {
+        "items": [],
+        "next_cursor": None,
+        "closed": True,
+    }
+
+
+def test_loopback_is_allowed_again_once_all_tokens_are_revoked(tmp_path: Path) -> None:
+    run("token", "create", "--name", "ci", cwd=tmp_path)
+    refused = run("token", "allow-loopback", cwd=tmp_path)
+    assert (refused.code, refused.out) == (4, "")
+    assert "revoke them first" in refused.err
+    run("token", "revoke", "ci", cwd=tmp_path)
+    ended = run("token", "allow-loopback", cwd=tmp_path)
+    assert ended.out == (
+        "Servers accept requests of their own machine without a token, within a second.\n"
+    )
+    again = run("token", "allow-loopback", "--json", cwd=tmp_path)
+    assert again.json == {"closed": False, "changed": False}
+    assert not run("token", "list", "--json", cwd=tmp_path).json["closed"]
 
 
 def test_an_unknown_token_is_not_repeated(tmp_path: Path) -> None:

@@ -123,6 +123,16 @@ def test_a_dump_to_standard_output_is_only_the_dump(folder: Path) -> None:
     assert "Dumped" in ended.err
 
 
+def test_a_dump_and_a_restored_store_can_be_read_by_their_owner_only(folder: Path) -> None:
+    ended = shell(
+        "umask 022; oncue dump d.ndjson && oncue --store sqlite:///new.db restore d.ndjson",
+        cwd=folder,
+    )
+    assert ended.code == 0, ended.err
+    for name in ("d.ndjson", "new.db"):
+        assert (folder / name).stat().st_mode & 0o777 == 0o600
+
+
 def test_one_queue_alone(folder: Path) -> None:
     ended = run("dump", "d.ndjson", "--queue", "default", "--json", cwd=folder)
     assert ended.json["jobs"] == 1

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from oncue.core.access import AccessToken, Scope, mint
+from oncue.core.errors import Conflict
 from oncue.core.moment import Moment
 from oncue.ports.store import Store
+from oncue.usecases.tokens import Access
 
 from .desk import Desk, together
 from .promises import Listening, every
@@ -94,6 +98,36 @@ def test_of_many_that_put_the_same_id_one_is_kept(store: Store) -> None:
     kept = together(8, lambda thread: store.put_token(token("a", name=str(thread))))
     assert kept.count(True) == 1
     assert [one.name for one in store.tokens()] == [str(kept.index(True))]
+
+
+def test_a_store_that_had_a_token_is_closed_until_loopback_is_allowed(desk: Desk) -> None:
+    access = Access(desk.store, desk.clock)
+    assert not access.closed
+    access.create("ci")
+    access.revoke("ci")
+    assert (access.tokens(), access.configured, access.closed) == ([], False, True)
+    assert access.allow_loopback()
+    assert not access.closed
+    assert not access.allow_loopback()
+    access.create("ci")
+    access.revoke("ci")
+    assert Access(desk.store, desk.clock).closed
+
+
+def test_a_token_from_before_closes_its_store_when_it_is_revoked(desk: Desk) -> None:
+    desk.store.put_token(token("a"))  # as earlier versions did it: nothing else was kept
+    access = Access(desk.store, desk.clock)
+    access.revoke("a")
+    assert (access.tokens(), access.closed) == ([], True)
+
+
+def test_loopback_is_not_allowed_while_there_are_tokens(desk: Desk) -> None:
+    access = Access(desk.store, desk.clock)
+    ci, _ = access.create("ci")
+    with pytest.raises(Conflict, match=rf"there are still tokens \({ci.id}\); revoke them first"):
+        access.allow_loopback()
+    access.revoke("ci")
+    assert access.closed
 
 
 def test_tokens_do_not_leave_with_the_jobs(desk: Desk) -> None:

@@ -6,7 +6,7 @@ import http.client
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
@@ -43,6 +43,8 @@ class Meddler(ThreadingHTTPServer):
         self.target = target
         self.plan: deque[str | Said] = deque()
         self.always: str | Said | None = None
+        self.alter: Callable[[bytes], bytes] | None = None
+        """Makes other bodies of those that are passed on."""
         self.let_go = threading.Event()
         self.seen: list[tuple[str, str]] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
@@ -96,8 +98,9 @@ class _Meddling(BaseHTTPRequestHandler):
         try:
             line.request(self.command, self.path, body, dict(self.headers))
             answer = line.getresponse()
+            told, alter = answer.read(), self.server.alter or bytes
             return Said(
-                answer.status, answer.read(), answer.headers.get("content-type", "text/plain")
+                answer.status, alter(told), answer.headers.get("content-type", "text/plain")
             )
         finally:
             line.close()

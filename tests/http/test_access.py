@@ -137,6 +137,16 @@ def test_the_token_of_a_claim_is_all_that_its_reports_need(guarded: Guarded, who
     assert guarded.ask(who, "POST", f"{path}/complete", {"token": job["token"]}).status == 200
 
 
+def test_only_an_administrator_completes_by_force(guarded: Guarded) -> None:
+    job = claimed(guarded, "forced")
+    place = f"/jobs/{job['id']}/complete"
+    for who, status in (("nobody", 401), ("read", 403), ("write", 403), ("work", 403)):
+        assert guarded.ask(who, "POST", place, {"force": True}).status == status
+    for who, status in (("nobody", 401), ("read", 403), ("work", 422), ("admin", 422)):
+        assert guarded.ask(who, "POST", place, {}).status == status
+    assert guarded.ask("admin", "POST", place, {"force": True}).status == 200
+
+
 def test_the_token_of_a_claim_opens_nothing_else(guarded: Guarded) -> None:
     job, other = claimed(guarded, "narrow"), claimed(guarded, "narrow2")
     token = {"token": job["token"]}
@@ -270,6 +280,21 @@ def test_with_tokens_the_origin_does_not_matter(guarded: Guarded) -> None:
     headers = {"Origin": "https://pages.example"}
     path = f"/jobs/{job['id']}/complete"
     assert guarded.server.post(path, proof, headers=headers).status == 200
+
+
+def test_revoking_the_last_token_does_not_open_the_service(tmp_path: Path) -> None:
+    with running_server(tmp_path) as own:
+        assert own.get("/jobs").status == 200
+        with access(tmp_path) as tokens:
+            _, text = tokens.create("ci")
+            header = {"Authorization": f"Bearer {text}"}
+            assert until(lambda: own.get("/jobs").status == 401)
+            assert own.get("/jobs", headers=header).status == 200
+            tokens.revoke("ci")
+            assert until(lambda: own.get("/jobs", headers=header).status == 401)
+            assert (own.get("/jobs").status, own.post("/jobs", {}).status) == (401, 401)
+            tokens.allow_loopback()
+        assert until(lambda: own.post("/jobs", {}).status == 201)
 
 
 def test_reading_from_another_site_is_the_browsers_to_refuse(server: Server) -> None:

@@ -196,6 +196,33 @@ def test_waiting_retries_the_job_ahead_of_others_and_the_server_counts(server: S
     assert told(server, job, "heartbeat").status == 409
 
 
+def test_waiting_records_no_timeout_of_a_healthy_job(server: Server) -> None:
+    job = one_taken(server, "healthy")
+    fields, tag = seen(server, job["id"])
+    assert put(server, job["id"], changed(fields, "WAITING"), tag).status == 200
+    [told_of] = server.get(f"/jobs/{job['id']}").json["diagnostics"]
+    assert (told_of["code"], told_of["attempt"]) == ("reported", 1)
+    assert told_of["detail"] == "It was set to WAITING. Due again at once."
+
+
+@pytest.mark.parametrize(
+    ("written", "message", "became"),
+    [
+        ("Waiting", None, "scheduled"),
+        ("executing", None, "executing"),
+        ("Complete", "Succeeded", "succeeded"),
+        ("cOMPLETE", "FAILED", "failed"),
+    ],
+)
+def test_states_may_be_written_in_capitals_or_not(
+    server: Server, written: str, message: str | None, became: str
+) -> None:
+    job = one_taken(server, f"spelt-{became}")
+    fields, tag = seen(server, job["id"])
+    assert put(server, job["id"], changed(fields, written, message), tag).status == 200
+    assert state(server, job["id"]) == became
+
+
 def test_waiting_fails_a_job_that_has_no_attempt_left(server: Server) -> None:
     job_id = created(server, "exhausted", max_attempts=1)
     taken(server, "exhausted")

@@ -67,7 +67,9 @@ def test_put_leaves_a_paused_queue_paused(server: Server) -> None:
     assert server.post("/queues/still/resume").json["paused"] is False
 
 
-@pytest.mark.parametrize("sink", ["carrier-pigeon:", "nonsense", "", "file:///etc/passwd", "LOG"])
+@pytest.mark.parametrize(
+    "sink", ["carrier-pigeon:", "nonsense", "", "file:///etc/passwd", "LOG", "memory:x"]
+)
 def test_an_unknown_sink_is_refused_with_those_that_exist(server: Server, sink: str) -> None:
     server.put("/queues/sinks", {"max_attempts": 5})
     reply = server.put("/queues/sinks", {"sink": sink})
@@ -252,7 +254,7 @@ def test_concurrency_holds_for_a_sink(server: Server) -> None:
         out = until(partial(handed_over, server, min(2, 5 - done)))
         assert counts()["dispatched"] <= 2
         for job_id in out:
-            assert server.post(f"/jobs/{job_id}/complete").status == 200
+            assert server.post(f"/jobs/{job_id}/complete", {"force": True}).status == 200
     assert counts()["succeeded"] == 5
 
 

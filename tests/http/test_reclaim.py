@@ -63,10 +63,12 @@ def test_the_sample_is_accepted_as_it_stands(server: Server) -> None:
             **dict.fromkeys(("scanned", "reclaimed", "retried", "failed", "cancelled"), 0),
             "lostRaces": 0,
             "anomalies": 0,
-            "warnings": [],
+            "warnings": reply.json["warnings"],
             "endedBy": "end",
         },
     )
+    [warning] = reply.json["warnings"]
+    assert warning.startswith("tableName, the names of fields")
 
 
 def test_of_a_repeated_member_the_last_counts(server: Server) -> None:

@@ -37,7 +37,7 @@ def test_a_task_whose_third_attempt_times_out_has_failed_with_the_diagnostic_as_
         fields = {"token": proof, "state": "succeeded", "result": number}
         assert server.put(f"/jobs/{task_id}/operations/step-{number}", fields).status == 200
         assert server.get(f"/tasks/ada/{task_id}").json["status"] == "STARTED"
-        until(lambda: server.post("/reclaim", {}).json["reclaimed"])
+        until(lambda: server.post("/reclaim", {"reclaimAgeMinutes": 0.0001}).json["reclaimed"])
     shown = server.get(f"/tasks/ada/{task_id}").json
     job = server.get(f"/jobs/{task_id}").json
     assert (shown["status"], job["state"], job["attempt"]) == ("FAILED", "failed", 3)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 
+from oncue import Scheduler
+from oncue.api.routes.jobs import derived_id
+from oncue.usecases import intake, tasks
 from tests.http.errand import state
 from tests.http.patience import until
 from tests.http.server import Reply, Server
 
 FAR = "2099-12-01"
+FORCE = {"force": True}
 
 
 def scheduled(server: Server, user: Any, **fields: Any) -> Any:
@@ -85,22 +90,91 @@ def test_a_past_date_is_due_at_once_and_handed_over(server: Server) -> None:
 
 def test_a_started_task_is_completed_on_an_administrators_word(server: Server) -> None:
     task = started(server, "completed")
-    reply = server.post(f"/jobs/{task['requestId']}/complete")
+    reply = server.post(f"/jobs/{task['requestId']}/complete", FORCE)
     assert (reply.status, reply.json["state"]) == (200, "succeeded")
     assert seen(server, task).json["status"] == "COMPLETED"
     assert [one["status"] for one in history(server, "completed")] == ["COMPLETED"]
 
 
+def test_completing_needs_a_token_or_force(server: Server) -> None:
+    task = started(server, "unforced")
+    for body in ({}, {"result": 1}, {"force": False}, {"token": None}):
+        reply = server.post(f"/jobs/{task['requestId']}/complete", body)
+        assert (reply.status, reply.pointer) == (422, "/token")
+    assert seen(server, task).json["status"] == "STARTED"
+
+
+def test_the_id_of_a_task_is_a_uuid(server: Server) -> None:
+    task = scheduled(server, "uuids")
+    assert str(UUID(task["requestId"])) == task["requestId"]
+    assert server.get(f"/jobs/{task['requestId']}").json["queue"] == "tasks"
+    header = {"Idempotency-Key": "once"}
+    body = {"userId": "uuids", "dueDate": FAR}
+    keyed = [server.post("/tasks", body, headers=header).json for _ in range(2)]
+    assert keyed[0] == keyed[1]
+    assert str(UUID(keyed[0]["requestId"])) == keyed[0]["requestId"]
+
+
+def test_a_task_of_an_earlier_version_keeps_its_id_and_its_key(server: Server) -> None:
+    body = {"userId": "earlier", "dueDate": FAR}
+    header = {"Idempotency-Key": "kept"}
+    with Scheduler(server.store) as cue:
+        fields = dict(body)
+        job = tasks.as_job(fields, cue.clock.now(), derived_id("kept"))
+        new = intake.new_job(job, cue.clock.now())._replace(digest=intake.digests(body).digest)
+        cue.store.insert([new], cue.clock.now())
+    again = server.post("/tasks", body, headers=header)
+    assert (again.status, again.json["requestId"]) == (201, derived_id("kept"))
+    assert len(history(server, "earlier")) == 1
+    assert seen(server, again.json).status == 200
+
+
+def test_an_early_start_keeps_the_date(server: Server) -> None:
+    task = scheduled(server, "early")
+    assert server.post(f"/jobs/{task['requestId']}/run").status == 200
+    until(lambda: seen(server, task).json["status"] == "STARTED")
+    assert seen(server, task).json["dueDate"] == FAR
+    server.post(f"/jobs/{task['requestId']}/complete", FORCE)
+    assert seen(server, task).json["dueDate"] == FAR
+
+
+def test_tasks_are_listed_by_status(server: Server) -> None:
+    done = started(server, "filtered")
+    server.post(f"/jobs/{done['requestId']}/complete", FORCE)
+    running, waiting = started(server, "filtered"), scheduled(server, "filtered")
+    wanted = {"COMPLETED": done, "started": running, "SCHEDULED": waiting}
+    for status, task in wanted.items():
+        page = server.get(f"/tasks/filtered?status={status}").json
+        assert [one["requestId"] for one in page["items"]] == [task["requestId"]]
+    assert server.get("/tasks/filtered?status=FAILED").json["items"] == []
+    reply = server.get("/tasks/filtered?status=DONE")
+    assert (reply.status, reply.pointer) == (422, "?status")
+
+
+def test_tasks_of_a_status_come_a_page_at_a_time(server: Server) -> None:
+    ids = [scheduled(server, "paged", number=number)["requestId"] for number in range(5)]
+    done = started(server, "paged")
+    server.post(f"/jobs/{done['requestId']}/complete", FORCE)
+    found, cursor = [], ""
+    while True:
+        page = server.get(f"/tasks/paged?status=SCHEDULED&limit=2{cursor}").json
+        found += [one["requestId"] for one in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert sorted(found) == sorted(ids)
+
+
 def test_a_task_that_is_only_scheduled_cannot_be_completed(server: Server) -> None:
     task = scheduled(server, "too-soon")
-    reply = server.post(f"/jobs/{task['requestId']}/complete", {})
+    reply = server.post(f"/jobs/{task['requestId']}/complete", FORCE)
     assert (reply.status, reply.json["state"]) == (409, "scheduled")
     assert seen(server, task).json["status"] == "SCHEDULED"
 
 
 def test_the_history_of_a_user_holds_every_task_and_nobody_elses(server: Server) -> None:
     done = started(server, "historian")
-    server.post(f"/jobs/{done['requestId']}/complete")
+    server.post(f"/jobs/{done['requestId']}/complete", FORCE)
     running = started(server, "historian")
     waiting = scheduled(server, "historian")
     scheduled(server, "historian2")
@@ -135,7 +209,7 @@ def test_a_task_is_removed_only_while_it_is_scheduled(server: Server) -> None:
     task = started(server, "too-late")
     reply = server.delete(f"/tasks/too-late/{task['requestId']}")
     assert (reply.status, reply.json["type"]) == (409, "/problems/illegal-state")
-    server.post(f"/jobs/{task['requestId']}/complete")
+    server.post(f"/jobs/{task['requestId']}/complete", FORCE)
     assert server.delete(f"/tasks/too-late/{task['requestId']}").status == 409
     assert seen(server, task).json["status"] == "COMPLETED"
 

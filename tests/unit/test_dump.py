@@ -16,13 +16,15 @@ from oncue.clock import FakeClock
 from oncue.core.dumped import DumpedJob
 from oncue.core.errors import InvalidInput, KeyTaken
 from oncue.core.job import Attempt
+from oncue.core.moment import from_datetime
 from oncue.core.queue import Queue, default_queue
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
 from oncue.stores.memory import MemoryStore
 from oncue.stores.sqlite import SqliteStore
 from oncue.transfer import dump
-from oncue.transfer.restore import Restore, Restored, checked
+from oncue.transfer.checks import check_job, check_part
+from oncue.transfer.restore import Restore, Restored
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire.dump import DumpCounts, JobLine, decode, encode
 from tests.contract.board import Board
@@ -81,7 +83,8 @@ def again(dumped: DumpedJob) -> DumpedJob:
     assert text.count(b"\n") == 1
     line = decode(text)
     assert isinstance(line, JobLine)
-    return checked(line.dumped())
+    check_part("job", line, from_datetime(dumped.job.created_at))
+    return check_job(line.dumped())
 
 
 def test_every_kind_of_job_comes_out_as_it_went_in(house: Desk) -> None:
@@ -105,8 +108,6 @@ def test_a_rule_and_an_instant_come_out_to_the_microsecond(house: Desk) -> None:
         b" 1 ",
         b"null",
         "\u2028é".join('""').encode(),
-        b'"\\ud800"',
-        b"1e400",
     ],
 )
 def test_payloads_and_results_keep_every_byte(house: Desk, payload: bytes) -> None:

@@ -149,8 +149,28 @@ def test_it_ends_softly_when_its_time_is_over_and_the_next_run_does_the_rest(
     assert run.step() == 0
     cue.clock.advance(5)
     assert run.step() is None
-    assert (run.report.scanned, run.report.retried, run.report.ended_by) == (4, 2, "time")
-    assert reclaimed(cue).retried == 4
+    assert (run.report.scanned, run.report.retried, run.report.ended_by) == (4, 4, "time")
+    assert reclaimed(cue).retried == 2
+
+
+def test_a_run_whose_time_is_over_applies_what_it_gathered(cue: HandDriven) -> None:
+    """Small pages, a large batch and little time: every run gets on."""
+    stuck(cue, 3)
+    for left in (2, 1, 0):
+        run = run_of(cue, object_scan_limit=1, maximum_execution_seconds=1)
+        cue.clock.advance(1)
+        assert run.step() is None
+        assert (run.report.scanned, run.report.retried) == (1, 1)
+        assert run.report.ended_by == "time"
+        assert len(list(cue.jobs(queue="work", state="dispatched"))) == left
+
+
+def test_a_run_that_is_stopped_applies_what_it_gathered(cue: HandDriven) -> None:
+    stuck(cue, 3)
+    run = run_of(cue, object_scan_limit=2)
+    assert run.step() == 0
+    run.stop()
+    assert (run.report.scanned, run.report.retried, run.report.ended_by) == (2, 2, "time")
 
 
 def test_no_time_at_all_means_a_look_and_nothing_else(cue: HandDriven) -> None:
@@ -358,6 +378,20 @@ def test_what_is_about_tables_of_others_is_ignored(cue: HandDriven) -> None:
     stuck(cue)
     report = reclaimed(cue, table_name="t", id_field_name="id", time_field_name="updatedTime")
     assert report.retried == 1
+    assert any("tableName" in warning and "ignored" in warning for warning in report.warnings)
+
+
+def test_an_age_of_zero_leaves_tasks_alone(cue: HandDriven) -> None:
+    for queue in ("tasks", "work"):
+        cue.set_queue(queue)
+        cue.schedule(queue=queue, id=f"of-{queue}")
+        assert cue.claim(queue, "ada")
+    cue.clock.advance(1)
+    report = cue.reclaim()
+    assert (report.scanned, report.retried) == (1, 1)
+    assert cue.job("of-tasks").state is State.DISPATCHED
+    assert cue.reclaim(reclaim_age_minutes=0.01).retried == 1
+    assert cue.job("of-tasks").state is State.SCHEDULED
 
 
 def test_a_lapse_that_moved_on_is_a_lost_race(cue: HandDriven, store: MeddledStore) -> None:

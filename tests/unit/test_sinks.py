@@ -15,13 +15,20 @@ from oncue.sinks.memory import MemorySink, named
 
 def test_sinks_are_found_by_their_url() -> None:
     assert isinstance(open_sink("log:"), LogSink)
-    assert open_sink("memory:some") is named("some")
-    assert open_sink("memory:some") is not open_sink("memory:other")
+    some, other = named("some"), named("other")
+    assert some is not other
+    assert (open_sink("memory:some"), open_sink("memory:other")) == (some, other)
+
+
+def test_a_memory_sink_is_there_only_if_the_program_has_made_it() -> None:
+    with pytest.raises(InvalidInput, match="memory sinks are for tests") as refused:
+        open_sink("memory:nobody-made-this")
+    assert refused.value.pointer == "/sink"
 
 
 @pytest.mark.parametrize("url", ["", "log", "log:x", "memory:", "file:///etc/passwd"])
 def test_an_unknown_sink_is_refused_with_the_names_of_those_that_exist(url: str) -> None:
-    with pytest.raises(InvalidInput, match=r"'log:'.*'memory:NAME'") as caught:
+    with pytest.raises(InvalidInput, match=r"'sqs://QUEUE.*'log:'") as caught:
         open_sink(url)
     assert caught.value.pointer == "/sink"
 

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.access import Scope
+from oncue.core.access import CLOSED, Scope
 from oncue.core.errors import StoreError
 from oncue.stores.sqlite import SqliteStore
 from oncue.stores.sqlite.connection import APPLICATION_ID, pragma
@@ -93,4 +93,4 @@ def test_a_row_that_makes_no_sense_is_refused_by_the_table(
     token, _ = Access(store, clock).create()
     with pytest.raises(StoreError, match="constraint failed|cannot store"):
         store.db.write(lambda tx: tx.execute(f"UPDATE access_tokens SET {nonsense}").get)
-    assert store.tokens() == [token]
+    assert store.tokens() == [CLOSED, token]

@@ -75,6 +75,24 @@ def test_an_url_names_a_file_relative_or_absolute(
     assert {file.name for file in tmp_path.iterdir()} == {"here.db", "there.db"}
 
 
+def test_a_new_file_and_its_log_can_be_read_by_the_owner_only(path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with closing(SqliteStore(path)) as store:
+            store.insert([new()], NOW)
+            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys([path.name, f"{path.name}-wal", f"{path.name}-shm"], 0o600)
+
+
+def test_a_file_that_is_there_keeps_its_permissions(path: Path) -> None:
+    SqliteStore(path).close()
+    path.chmod(0o640)
+    SqliteStore(path).close()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
 def test_the_same_file_opens_again_with_its_jobs_and_its_secret(path: Path) -> None:
     with closing(SqliteStore(path)) as first:
         first.insert([new()], NOW)

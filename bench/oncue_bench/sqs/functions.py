@@ -10,7 +10,6 @@ from time import perf_counter, process_time
 from typing import Any
 
 import oncue.aws
-from oncue.api.routes.tasks import as_job
 from oncue.aws import sandbox
 from oncue.aws.invocation import LocalContext
 from oncue.core.job import NewJob
@@ -22,6 +21,7 @@ from oncue.stores.dynamodb.live import LIVE_LOOKS
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.usecases import intake
 from oncue.usecases.queues import put_queue
+from oncue.usecases.tasks import as_job
 from oncue_bench.dynamodb.rates import store_jobs
 from oncue_bench.dynamodb.wrapped import Call, WrappedClient
 from oncue_bench.machine import rss_kib

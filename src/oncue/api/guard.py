@@ -21,7 +21,7 @@ _LOCAL = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.ASCII | r
 
 
 class Guard:
-    """`open_to_all`: while no token is configured, every caller may do everything.
+    """`open_to_all`: if the store never had a token, every caller may do everything.
     Only for a server that listens on loopback alone."""
 
     def __init__(self, tokens: Tokens, *, open_to_all: bool) -> None:
@@ -62,7 +62,7 @@ class Guard:
         return scopes
 
     def _admits_all(self, known: KnownTokens) -> bool:
-        return self._open_to_all and not known.tokens
+        return self._open_to_all and not known.closed
 
     def _lacking(self, wanted: Scope) -> str:
         return (

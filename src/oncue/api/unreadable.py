@@ -13,6 +13,7 @@ import re
 import msgspec
 
 from oncue.api.problems import DETAIL_LIMIT, HttpProblem, invalid
+from oncue.core.payload import unkeepable
 from oncue.core.text import cut, escaped, why_not_json
 
 TOO_DEEP = "The JSON is nested too deeply."
@@ -54,13 +55,15 @@ def unreadable(text: bytes, problem: Exception) -> HttpProblem:
     if isinstance(problem, RecursionError):
         return HttpProblem("malformed", TOO_DEEP)
     try:
-        found = _unkeepable(json.loads(text, parse_constant=_refuse, parse_int=_number), "")
+        found = unkeepable(json.loads(text, parse_constant=_refuse, parse_int=_number), "")
     except RecursionError:
         return HttpProblem("malformed", TOO_DEEP)
     except ValueError:
         found = None
     reason = why_not_json(problem)
-    return found or HttpProblem("malformed", f"The body is not JSON in UTF-8: {reason}.")
+    if found is not None:
+        return invalid(found.detail, found.pointer)
+    return HttpProblem("malformed", f"The body is not JSON in UTF-8: {reason}.")
 
 
 def _misshapen(problem: msgspec.ValidationError) -> HttpProblem:
@@ -111,27 +114,3 @@ def _refuse(constant: str) -> None:
 def _number(digits: str) -> float:
     """Numbers of any length are JSON; the decoder refuses those that Python does not read."""
     return int(digits) if len(digits) <= LONGEST_NUMBER else math.inf
-
-
-def _unkeepable(value: object, pointer: str) -> HttpProblem | None:
-    """The first half of a character, or number beyond all bounds."""
-    if isinstance(value, str) and not _whole(value):
-        return invalid("contains half a character (a lone surrogate); send plain text.", pointer)
-    if isinstance(value, float) and not math.isfinite(value):
-        return invalid("this number is too large to be kept.", pointer)
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            place = cut(f"{pointer}/{escaped(cut(name))}")  # deep inside it would become long
-            if not _whole(name):
-                return invalid("the name contains half a character (a lone surrogate).", place)
-            if (found := _unkeepable(inner, place)) is not None:
-                return found
-    elif isinstance(value, list):
-        for position, inner in enumerate(value):
-            if (found := _unkeepable(inner, f"{pointer}/{position}")) is not None:
-                return found
-    return None
-
-
-def _whole(text: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from oncue.api.routes.tasks import as_job
 from oncue.aws.adoption import Adoptable, id_of
 from oncue.aws.others_table import OthersTable, WireItem
 from oncue.core import ids, moment
@@ -20,6 +19,7 @@ from oncue.core.moment import Moment
 from oncue.scheduler import Scheduler
 from oncue.stores.dynamodb.foreign import plain
 from oncue.usecases import intake
+from oncue.usecases.tasks import as_job
 
 SCHEDULED = "SCHEDULED"
 LEAD_MS = 10 * 60_000  # before midnight: for a clock that is wrong, and an index that lags

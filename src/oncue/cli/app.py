@@ -6,7 +6,6 @@ to say goes to standard output, everything else to standard error.
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import sys
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import click
 
 from oncue import __version__, config
+from oncue.cli import terminal
 from oncue.cli.group import Group as Group
 from oncue.cli.group import show_examples
 from oncue.core import errors
@@ -35,6 +35,7 @@ COMMANDS = {
     "rules": "oncue.cli.rules:rules",
     "events": "oncue.cli.events:events",
     "schedules": "oncue.cli.schedules:schedules",
+    "tasks": "oncue.cli.tasks:tasks",
     "inbox": "oncue.cli.inbox:inbox",
     "adopt": "oncue.cli.adopt:adopt",
     "top": "oncue.cli.top:top",
@@ -282,9 +283,7 @@ def main() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the program that started this one
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # an old locale gets question marks, no traceback
+    terminal.guard()
     try:
         code = cli.main(prog_name="oncue", standalone_mode=False)
         sys.stdout.flush()

@@ -136,8 +136,8 @@ def _line(allowed: Mapping[str, int], job: Job, now: Moment) -> list[str]:
         output.relative(job.due_at, now),
         output.moment(job.due_at)[:19],
         f"{job.attempt - job.attempt_base}/{most}",
-        job.owner or "",
-        job.key or "",
+        output.clean(job.owner),
+        output.clean(job.key),
         _note(job, now),
     ]
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from oncue.cli.output import fit
+from oncue.cli.terminal import visible
 
 ENTER = b"\x1b[?1049h\x1b[?25l"  # the alternate screen, no cursor
 LEAVE = b"\x1b[?25h\x1b[?1049l"
@@ -42,7 +43,7 @@ def show(frame: Frame, interval_seconds: float) -> None:
 
 def _drawn(frame: Frame) -> bytes:
     columns, lines = shutil.get_terminal_size()
-    shown = [fit(line, columns) for line in frame(columns, lines)[: lines - 1]]
+    shown = [visible(fit(line, columns)) for line in frame(columns, lines)[: lines - 1]]
     text = "\x1b[H" + "".join(f"{line}\x1b[K\r\n" for line in shown) + "\x1b[J"
     return text.encode(sys.stdout.encoding, "replace")
 

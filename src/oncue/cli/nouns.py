@@ -86,7 +86,7 @@ def answer_list(
 def note_more(after: object) -> None:
     """Say how the list goes on, if it does."""
     if after is not None:
-        output.note(f"There are more; continue with --cursor {after}")
+        output.note(f"There are more; continue with --cursor {output.clean(str(after))}")
 
 
 def require_terminal(otherwise: str) -> None:

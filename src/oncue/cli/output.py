@@ -1,7 +1,8 @@
 """What a person sees: tables, bars, colours on a terminal; plain text elsewhere; or JSON.
 
 Text that comes out of jobs (messages, errors, names of workers) goes through `clean`: it may hold
-escape sequences, which a terminal would carry out.
+line ends, and escape sequences, which a terminal would carry out. `terminal.py` makes sure that
+none gets there, whatever a command forgets.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 import click
 import msgspec
 
+from oncue.cli.terminal import PLAIN, in_line, ours
+from oncue.cli.terminal import clean as clean
 from oncue.core import moment as moments
 from oncue.core import stamp as stamps
 from oncue.core.duration import spoken
@@ -46,7 +49,10 @@ def colourful() -> bool:
 
 
 def paint(text: str, colour: str | None = None, *, bold: bool = False) -> str:
-    return click.style(text, fg=colour, bold=bold or None) if colourful() else text
+    if not colourful():
+        return text
+    before, after = click.style("|", fg=colour, bold=bold or None).split("|")
+    return ours(before) + text + ours(after)
 
 
 def state(value: State) -> str:
@@ -75,7 +81,7 @@ def columned(
 ) -> list[str]:
     """Columns as wide as their widest cell, under bold heads. With a `width`, the last column takes
     what the others leave, though never less than its head."""
-    body = [list(line) for line in lines]
+    body = [[in_line(cell) for cell in line] for line in lines]
     widths = [max(breadth(cell) for cell in column) for column in zip(head, *body, strict=True)]
     if width is not None:
         others = sum(widths[:-1]) + 2 * len(widths[:-1])
@@ -125,17 +131,12 @@ def pairs(*lines: tuple[str, str]) -> None:
     shown = [(name, value) for name, value in lines if value]
     width = max(breadth(name) for name, _ in shown)
     for name, value in shown:
-        click.echo(f"{paint(name.ljust(width), bold=True)}  {value}".rstrip())
+        click.echo(f"{paint(name.ljust(width), bold=True)}  {in_line(value)}".rstrip())
 
 
 def table_width() -> int | None:
     """How wide a line may be; None: there is no terminal, and nothing is cut."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
-def clean(text: str | None) -> str:
-    """Text that moves no cursor: what cannot be printed is escaped, line ends too."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text or "")
 
 
 def breadth(text: str) -> int:
@@ -165,7 +166,7 @@ def fit(text: str, width: int) -> str:
         for character in piece:
             room -= _character_breadth(character)
             if room < 0:
-                return kept + "…" + ("\x1b[0m" if "\x1b" in kept else "")
+                return kept + "…" + (PLAIN if "\x1b" in kept else "")
             kept += character
     return kept
 

@@ -9,9 +9,9 @@ from typing import Self
 
 import click
 
-from oncue.cli import output
+from oncue.cli import output, terminal
 
-_CLEAR = "\r\x1b[K"
+_CLEAR = terminal.CLEAR_LINE
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import App, Command, Finite, common
-from oncue.cli.nouns import dry_run_option
+from oncue.cli.nouns import confirm, dry_run_option, require_terminal, yes_option
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core import reclaim as runs
 from oncue.core.reclaim import Candidate, ReclaimParameters, ReclaimReport
@@ -24,8 +24,8 @@ _TYPES = {
 
 
 def _parameters(command: Command) -> Command:
-    """An option for each parameter of a reclaim run. Those for tables of others are accepted and
-    ignored."""
+    """An option for each parameter of a reclaim run. Those for tables of others are known, to be
+    refused with the reason."""
     defaults, texts = ReclaimParameters(), descriptions(wire.ReclaimParameters)
     for shown, name in reversed(wire.PARAMETERS.items()):
         if name != "log_reclaim_only":  # it is --dry-run
@@ -41,12 +41,14 @@ def _parameters(command: Command) -> Command:
 
 @click.command()
 @_parameters
+@yes_option
 @dry_run_option("happen and why", "--log-reclaim-only", "log_reclaim_only")
 @common
-def reclaim(app: App, /, **given: Any) -> None:
+def reclaim(app: App, /, yes: bool, **given: Any) -> None:
     """Reclaim jobs whose workers sent no heartbeat for some time: retried while attempts remain,
     else failed. 'oncue serve' and every worker check leases and timeouts all the time; this command
-    is for claims that they do not reclaim, such as those with neither.
+    is for claims that they do not reclaim, such as those with neither. It needs an age, or --yes:
+    without an age it takes jobs from healthy workers too.
 
     $ oncue reclaim --dry-run --reclaim-age-minutes 30
     $ oncue reclaim --reclaim-age-minutes 4320 --mode fail
@@ -54,7 +56,11 @@ def reclaim(app: App, /, **given: Any) -> None:
     """
     if app.settings["log_level"].origin == "default":  # the answer tells all of it
         logging.getLogger("oncue.engine").setLevel(logging.ERROR)
-    report = _run(app, runs.parameters(given))
+    parameters = runs.parameters(given)
+    _require_own_store(parameters)
+    if not yes and not parameters.log_reclaim_only and not _is_age_given():
+        _ask()
+    report = _run(app, parameters)
     if app.as_json:
         output.document(wire.ReclaimReport.of(report))
         return
@@ -63,6 +69,29 @@ def reclaim(app: App, /, **given: Any) -> None:
     if report.would_reclaim:
         _show_candidates(report.would_reclaim)
     click.echo(_summary(report))
+
+
+def _require_own_store(parameters: ReclaimParameters) -> None:
+    given = [name for name in runs.FOREIGN if getattr(parameters, name) is not None]
+    if given:
+        option = f"--{given[0].replace('_', '-')}"
+        raise click.UsageError(
+            f"{option} is for tables of other systems, and this command reclaims jobs of oncue's "
+            "own store. Leave it out; or, for such a table: oncue aws invoke reclaim --event FILE"
+        )
+
+
+def _is_age_given() -> bool:
+    source = click.get_current_context().get_parameter_source("reclaim_age_minutes")
+    return source is not click.core.ParameterSource.DEFAULT
+
+
+def _ask() -> None:
+    require_terminal(
+        "without an age, jobs are taken from healthy workers too. Add --reclaim-age-minutes N; or "
+        "--yes to take all of them, or --dry-run to see them."
+    )
+    confirm("Without --reclaim-age-minutes, jobs are taken from healthy workers too. Go on?")
 
 
 def _run(app: App, parameters: ReclaimParameters) -> ReclaimReport:

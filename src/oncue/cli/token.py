@@ -1,4 +1,4 @@
-"""`oncue token`: create, list, revoke."""
+"""`oncue token`: create, list, revoke, allow-loopback."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ SCOPE_HELP = (
 )
 
 
+_REFUSED = (
+    "servers refuse all requests until `oncue token create` makes one, or "
+    "`oncue token allow-loopback` lets programs on this machine in without one."
+)
+_ACCEPTED = "servers accept requests of their own machine only. `oncue token create` makes a token."
+
+
 @click.group(cls=Group)
 def token() -> None:
     """Access tokens of the HTTP API.
@@ -35,7 +42,8 @@ def token() -> None:
 def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
     """Make a token and print it. It is shown only once: the store keeps a hash of it, and neither
     `oncue dump` nor a log contains it. Requests carry it as `Authorization: Bearer …`. As soon as
-    there is a token, servers on this store refuse requests without one.
+    there is a token, servers on this store refuse requests without one; they still do when it is
+    revoked (see `oncue token allow-loopback`).
 
     $ TOKEN=$(oncue token create)
     $ oncue token create --name dashboard --scope read
@@ -55,18 +63,21 @@ def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
 @token.command("list")
 @store_only
 def list_(app: App) -> None:
-    """List all tokens, oldest first: id, name and scopes.
+    """List all tokens, oldest first: id, name and scopes. If there are none, it says whether
+    servers accept requests of their own machine (`closed` in JSON: they accept none).
 
     $ oncue token list
     $ oncue token list --json | jq -r '.items[].id'
     """
-    found = _access(app).tokens()
-    items = {"items": [wire.AccessToken.of(one) for one in found], "next_cursor": None}
+    access = _access(app)
+    found, closed = access.tokens(), access.closed
+    listed = [wire.AccessToken.of(one) for one in found]
+    items = {"items": listed, "next_cursor": None, "closed": closed}
     lines = [
         [one.id, _scopes(one), output.moment(to_datetime(one.created_at)), one.name or "–"]
         for one in found
     ]
-    nothing = "There are no tokens; `oncue token create` makes one."
+    nothing = f"There are no tokens; {_REFUSED if closed else _ACCEPTED}"
     answer_list(app, items, ["id", "scopes", "created", "name"], lines, nothing)
 
 
@@ -84,7 +95,24 @@ def revoke(app: App, id_or_name: str) -> None:
     text = f"Token {_title(ended)} is revoked; every server refuses it within a second."
     answer(app, wire.AccessToken.of(ended), text)
     if not access.configured:
-        output.note("It was the last one: without tokens, servers accept local requests only.")
+        output.note(f"It was the last one: {_REFUSED}")
+
+
+@token.command("allow-loopback")
+@store_only
+def allow_loopback(app: App) -> None:
+    """Accept requests without a token again, from the server's own machine. A store that had tokens
+    stays closed when the last one is revoked; this opens it. Every program and every user of the
+    machine can then do everything. Refused while there are tokens: revoke them first.
+
+    $ oncue token allow-loopback
+    """
+    access = _access(app)
+    changed = access.allow_loopback()
+    text = "Servers accept requests of their own machine without a token" + (
+        ", within a second." if changed else " already; nothing was changed."
+    )
+    answer(app, {"closed": False, "changed": changed}, text)
 
 
 def _access(app: App) -> Access:

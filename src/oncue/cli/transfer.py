@@ -68,7 +68,7 @@ def _has_inbox(app: App) -> bool:
 
 def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> DumpCounts:
     is_device = path.exists() and not path.is_file()
-    with path.open("r+b" if resume else "wb" if is_device else "xb") as out:
+    with open(path, "r+b" if resume else "wb" if is_device else "xb", opener=_private) as out:
         since = _interrupted(app, out, queue) if resume else transfer.NOT_BEGUN
         if since.complete is not None:
             return since.complete
@@ -79,6 +79,11 @@ def _dump_to_file(app: App, path: Path, queue: str | None, resume: bool) -> Dump
         if not is_device:
             os.fsync(out.fileno())
         return counts
+
+
+def _private(path: str, flags: int) -> int:
+    """A new file can be read by its owner only."""
+    return os.open(path, flags, 0o600)
 
 
 def _interrupted(app: App, file: BinaryIO, queue: str | None) -> transfer.Interrupted:

@@ -122,7 +122,8 @@ class RemoteClaims(Asking, ClaimVerbs):
 
     def _complete(self, job_id: str, token: str | None, result: bytes | None) -> None:
         body = None if result is None else msgspec.Raw(result)
-        self._report(job_id, "complete", token=token, result=body)
+        force = True if token is None else None
+        self._report(job_id, "complete", token=token, result=body, force=force)
 
     def _fail(
         self, job_id: str, token: str, error: str, retryable: bool, retry_after: float | None

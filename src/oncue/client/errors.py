@@ -24,7 +24,7 @@ def problem_of(body: bytes) -> Problem | None:
 
 def error_of(problem: Problem, job_id: str = "") -> OncueError:
     """The error that tells of a problem; `job_id` is the job that was asked about."""
-    text, status = problem.detail or problem.title, problem.status
+    text, status = _one_line(problem.detail or problem.title), problem.status
     if problem.kind == "unauthenticated":  # the server names headers, which are not seen here
         text = "it needs an access token that it knows: 'oncue token create' makes one."
     if status in (401, 403):
@@ -43,7 +43,12 @@ def error_of(problem: Problem, job_id: str = "") -> OncueError:
         return _conflict(problem, text, job_id)
     first = problem.errors[0] if problem.errors else FieldProblem()
     kind = errors.TooLarge if status == 413 else errors.InvalidInput
-    return kind(first.detail or text, first.pointer)
+    return kind(_one_line(first.detail) or text, _one_line(first.pointer))
+
+
+def _one_line(text: str) -> str:
+    """A server whose text has line ends could show lines that look like those of others."""
+    return text.replace("\n", "\\n")
 
 
 def _conflict(problem: Problem, text: str, job_id: str) -> errors.Conflict:

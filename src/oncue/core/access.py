@@ -50,6 +50,10 @@ class AccessToken:
 NOBODY = AccessToken("", None, bytes(32), frozenset(), 0)
 """Compared with if there is no record, so that an unknown id takes as long as a known one."""
 
+CLOSED = AccessToken("closed", None, bytes(32), frozenset({Scope.READ}), 0)
+"""Kept among the tokens of a store from its first one on, and when the last one is revoked: the
+store had tokens. No text is that of this record: its id and its digest belong to none."""
+
 
 def mint(name: str | None, scopes: frozenset[Scope], created_at: Moment) -> tuple[AccessToken, str]:
     """A new token: the record to keep and the text to hand out, which carries 256 random bits."""

@@ -14,12 +14,11 @@ from typing import Any, Literal, NamedTuple
 from oncue.core.duration import spoken
 from oncue.core.errors import InvalidInput
 from oncue.core.lifecycle import LIVE, State
-from oncue.core.moment import LATEST, Moment, from_datetime, render
+from oncue.core.moment import EARLIEST, LATEST, Moment, from_datetime, render
 
 TIMED_OUT = "AgendaProgress timed out."
 FAILED = "AgendaProgress failed; it is to be tried again."
 DEFAULT_ATTEMPTS = 3  # of a record that does not say; the same as that of a queue
-EARLIEST: Moment = -62_135_596_800_000  # 0001-01-01, the first that a datetime can hold
 _STATES = {"DEQUEUED": State.DISPATCHED, "EXECUTING": State.EXECUTING, "FAILED": State.FAILED}
 
 

@@ -17,6 +17,7 @@ Moment = int
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST: Moment = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last a datetime can hold
+EARLIEST: Moment = -62_135_596_800_000  # 0001-01-01, the first
 HORIZON_MS = 100 * 366 * 86_400_000  # how far ahead a due time may lie: a century
 _MILLISECOND = timedelta(milliseconds=1)
 RFC3339 = re.compile(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from oncue.core.errors import InvalidInput, TooLarge
-from oncue.core.text import cut
+from oncue.core.text import cut, escaped
 
 LIMIT_BYTES = 256 * 1024
 _encode = msgspec.json.Encoder().encode
@@ -35,6 +35,20 @@ def encode(value: object, pointer: str = "/payload") -> bytes:
     return text
 
 
+def check(text: bytes, pointer: str = "/payload", most: int = LIMIT_BYTES) -> None:
+    """Refuse JSON from elsewhere that `encode` would not have written."""
+    if len(text) > most:
+        raise TooLarge(f"{len(text):,} bytes of JSON; at most {most:,} are allowed.", pointer)
+    try:
+        value = _decode(text)
+        if b"\\u0000" in text:
+            _inspect(value, pointer)
+    except RecursionError:
+        raise InvalidInput("is nested too deeply.", pointer) from None
+    except (msgspec.DecodeError, ValueError):
+        raise InvalidInput("is not JSON that can be stored.", pointer) from None
+
+
 def decode(text: bytes | None) -> Any:
     """What the JSON says; None for nothing."""
     return None if text is None else _decode(text)
@@ -44,6 +58,33 @@ def operation_result(state: str, result: object) -> bytes | None:
     """The result that a report on an operation carries. A success always has one, even if it is
     null. In any other report None means that there is none, so the stored one stays."""
     return None if result is None and state != "succeeded" else encode(result, "/result")
+
+
+def unkeepable(value: object, pointer: str) -> InvalidInput | None:
+    """The first half of a character, or number beyond all bounds, in a value that was read from
+    JSON by a decoder that lets them through."""
+    if isinstance(value, str) and not _whole(value):
+        return InvalidInput(
+            "contains half a character (a lone surrogate); send plain text.", pointer
+        )
+    if isinstance(value, float) and not math.isfinite(value):
+        return InvalidInput("this number is too large to be kept.", pointer)
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            place = cut(f"{pointer}/{escaped(cut(name))}")  # deep inside it would become long
+            if not _whole(name):
+                return InvalidInput("the name contains half a character (a lone surrogate).", place)
+            if (found := unkeepable(inner, place)) is not None:
+                return found
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            if (found := unkeepable(inner, f"{pointer}/{position}")) is not None:
+                return found
+    return None
+
+
+def _whole(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _unwritable(problem: Exception, pointer: str) -> InvalidInput:

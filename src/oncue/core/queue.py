@@ -153,9 +153,12 @@ class QueueStats(NamedTuple):
         return self.oldest_due_at is not None or State.SCHEDULED in self.counts
 
 
+TASKS = "tasks"
+"""The queue of tasks: what people do, on a date."""
+
 # Settings of the built-in queues that differ from the defaults.
 _BUILT_IN: dict[str, dict[str, Any]] = {
-    "tasks": {"sink": "log:", "completion": "worker", "retention_seconds": None},
+    TASKS: {"sink": "log:", "completion": "worker", "retention_seconds": None},
     "rules": {"sink": "log:"},
 }
 

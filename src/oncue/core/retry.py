@@ -88,6 +88,15 @@ def after_lapse(lapse: Lapse, queue: Queue, now: Moment) -> Verdict:
     return _after_loss(lapse, queue, now, _what_lapsed(lapse, now))
 
 
+def after_request(lapse: Lapse, queue: Queue, now: Moment) -> Verdict:
+    """The verdict on a claim that somebody with the right to it wants to be taken back, who saw the
+    job as it is: a timeout if it has lapsed; else nothing of the kind is recorded."""
+    if _is_overlong(lapse, now) or (lapse.lease_until is not None and lapse.lease_until <= now):
+        return after_lapse(lapse, queue, now)
+    verdict = _after_loss(lapse, queue, now, "It was set to WAITING.")
+    return verdict if verdict.code == "poison" else verdict._replace(code="reported")
+
+
 def after_silence(
     lapse: Lapse, queue: Queue, now: Moment, beyond_ms: int, *, giving_up: bool = False
 ) -> Verdict:

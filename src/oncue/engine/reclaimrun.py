@@ -14,6 +14,7 @@ from oncue.core.cursor import Cursor
 from oncue.core.duration import spoken
 from oncue.core.job import Lapse
 from oncue.core.moment import Moment, to_datetime
+from oncue.core.queue import TASKS
 from oncue.core.reclaim import FINDINGS_KEPT, Candidate, ReclaimParameters, ReclaimReport
 from oncue.core.retry import Verdict, after_silence
 from oncue.engine.node import Node
@@ -22,7 +23,11 @@ from oncue.ports.claims import ClaimFilter
 
 NO_AGE = (
     "reclaimAgeMinutes is 0: every claim that was silent since the run began is taken, however "
-    "healthy its worker is."
+    "healthy its worker is. Only tasks are left alone."
+)
+FOREIGN_TABLE = (
+    "tableName, the names of fields and agendaProgressEndpointURL are ignored: this run looks at "
+    "the claims of oncue's own store. For a table of another system, use oncue.aws.reclaim."
 )
 
 logger = logging.getLogger("oncue.engine")
@@ -53,10 +58,9 @@ class ReclaimRun:
         silent = ClaimFilter(heard_outside=(self._before, max(self._clock.now(), self._before)))
         page = self._store.live_claims(silent, self._after, self.parameters.object_scan_limit)
         self._gather(page.items)
-        last = page.next is None
-        if self._gathered and (last or len(self._gathered) >= self.parameters.target_batch_size):
-            if self._is_time_over():
-                return None
+        is_over = self._is_time_over()
+        last = is_over or page.next is None
+        if last or len(self._gathered) >= self.parameters.target_batch_size:
             self._act()
         if last or self._is_time_over():
             return None
@@ -64,25 +68,30 @@ class ReclaimRun:
         return self.parameters.scan_delay_millis / 1000
 
     def stop(self) -> None:
-        """There is no time for more: what is gathered and not decided waits for the next run."""
+        """There is no time for another page: act on what is gathered."""
         self.report.ended_by = "time"
+        self._act()
 
     def _begin(self) -> None:
         self._begun = True
         self.live = self._store.live_count()
         if self.parameters.age_ms == 0:
             self._warn(NO_AGE)
+        if self.parameters.is_foreign:
+            self._warn(FOREIGN_TABLE)
 
     def _is_time_over(self) -> bool:
         is_over = self._clock.monotonic() >= self._ends
         if is_over:
-            self.stop()
+            self.report.ended_by = "time"
         return is_over
 
     def _gather(self, lapses: Sequence[Lapse]) -> None:
         # Read after the look: only a wrong clock can have written a later time before the look.
         now = self._clock.now()
         for lapse in lapses:
+            if self.parameters.age_ms == 0 and lapse.queue == TASKS:
+                continue  # people do them: their silence says nothing
             if lapse.updated_at < self._before:
                 self._gathered.append(lapse)
             elif lapse.updated_at > now:
@@ -102,6 +111,9 @@ class ReclaimRun:
             logger.warning("reclaim run: %s", text, extra=facts(lapse))
 
     def _act(self) -> None:
+        """Decide on all that is gathered. A run without any time only looks."""
+        if not self._gathered or not self.parameters.maximum_execution_seconds:
+            return
         now = self._clock.now()
         self._decided += len(self._gathered)
         self._warn_of_many()

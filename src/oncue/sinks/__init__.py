@@ -13,7 +13,7 @@ from oncue.ports.sink import PayloadBounds, Sink
 from oncue.sinks import celery_message, sqs_captured
 from oncue.sinks.elsewhere import CELERY, ElsewhereSink
 from oncue.sinks.log import LogSink
-from oncue.sinks.memory import named
+from oncue.sinks.memory import opened
 from oncue.sinks.sqs_address import SqsAddress, is_queue_url
 from oncue.sinks.sqs_bounds import SqsBounds
 from oncue.sinks.sqs_captured import PREFIX as CAPTURED
@@ -33,7 +33,7 @@ def open_sink(url: str, clock: Clock | None = None) -> Sink:
     if scheme == "log" and colon and not rest:
         return LogSink(clock or SystemClock())
     if scheme == "memory" and rest:
-        return named(rest)
+        return opened(rest)
     if scheme == "sqs" or is_queue_url(url):
         address = SqsAddress.read(url)  # before the import of what needs boto3
         from oncue.sinks.sqs import SqsSink
@@ -49,8 +49,8 @@ def open_sink(url: str, clock: Clock | None = None) -> Sink:
     raise InvalidInput(
         f"there is no sink for {quoted(url)}; the ones that exist are 'sqs://QUEUE?region=…' (an "
         "SQS queue), 'stream:sqs://…' (the same, sent by way of the stream of a DynamoDB table), "
-        "'message:sqs://…' (captured SQS messages), 'celery:' (captured messages of Celery), "
-        "'log:' (one line per job in the log) and 'memory:NAME' (kept in this process, for tests).",
+        "'message:sqs://…' (captured SQS messages), 'celery:' (captured messages of Celery) and "
+        "'log:' (one line per job in the log).",
         "/sink",
     )
 

@@ -6,6 +6,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
+from oncue.core.errors import InvalidInput
 from oncue.core.job import Delivery
 from oncue.ports.sink import Refusal
 
@@ -58,6 +59,21 @@ class MemorySink:
 
 
 def named(name: str) -> MemorySink:
-    """The memory sink of that name: the same one each time."""
+    """The memory sink of that name: the same one each time. From now on, queues of this process may
+    have it as `memory:NAME`."""
     with _lock:
         return _by_name.setdefault(name, MemorySink())
+
+
+def opened(name: str) -> MemorySink:
+    """The memory sink of that name, if the program has made it. No setting makes one: whatever a
+    queue of a server delivered to it would be lost."""
+    with _lock:
+        found = _by_name.get(name)
+    if found is None:
+        raise InvalidInput(
+            "memory sinks are for tests: a program first makes one, with "
+            f"oncue.sinks.memory.named({name[:80]!r}). Choose another sink, such as 'log:'.",
+            "/sink",
+        )
+    return found

@@ -3,31 +3,42 @@ restore that was interrupted is simply repeated."""
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
-from oncue.core import ids
 from oncue.core.cursor import every_item
 from oncue.core.dumped import DumpedEvent, DumpedJob, key_taken
 from oncue.core.errors import EventIdTaken, InvalidInput, KeyTaken, StoreError
 from oncue.core.event import made_id
-from oncue.core.lifecycle import FINAL, LIVE, State
-from oncue.core.queue import Queue, check_queue_name
+from oncue.core.lifecycle import FINAL
+from oncue.core.queue import Queue
 from oncue.core.recurrence import Outcome
 from oncue.core.rule import Rule
 from oncue.core.schedule import Schedule
 from oncue.core.standing import Sightings
 from oncue.ports.schedules import Advance
 from oncue.ports.store import Store
+from oncue.transfer.checks import check_job, check_part
 from oncue.transfer.dump import PAGE, PAGE_BYTES, Notify
 from oncue.transfer.passing import PassedKeys, holders, supersede
-from oncue.usecases import intake
 from oncue.usecases.queues import check_stream, put_queue, queue_of, set_paused
 from oncue.usecases.rules import rule_of
 from oncue.wire import dump
-from oncue.wire.dump import DumpCounts, EventLine, Header, JobLine, Part, RuleLine, ScheduleLine
+from oncue.wire.dump import (
+    KINDS,
+    DumpCounts,
+    EventLine,
+    Header,
+    JobLine,
+    Part,
+    RuleLine,
+    ScheduleLine,
+)
+
+LONGEST_LINE = 64 * 1024 * 1024
+"""More than a job can have, with its history and the results of its operations."""
 
 
 @dataclass(slots=True)
@@ -102,11 +113,12 @@ class Restore:
     def read(self, source: Iterable[bytes], notify: Notify = lambda counts, size: None) -> Restored:
         """Take everything in. A page is stored when all of it has been understood."""
         size, last = 0, None
-        for number, text in enumerate(source, 1):
+        for number, text in enumerate(_lines(source), 1):
             try:
                 part = _understood(text, number, last)
                 if part is None:
                     break
+                check_part(KINDS[type(part)], part, self._store.clock.now())
                 self._take(part)
             except InvalidInput as problem:
                 raise InvalidInput(f"line {number}: {problem}{self._so_far()}") from None
@@ -160,7 +172,7 @@ class Restore:
             case EventLine():
                 self._page.events.append(part.dumped())
             case JobLine():
-                dumped = checked(part.dumped())
+                dumped = check_job(part.dumped())
                 former = self._keys.take(dumped.job)
                 if former is not None:
                     self._page.formers[dumped.job.id] = former
@@ -296,42 +308,17 @@ def _is_same_rule(one: Rule, other: Rule) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def checked(found: DumpedJob) -> DumpedJob:
-    """Refuse what no store would have let happen."""
-    job, attempts = found.job, found.history.attempts
-    held = bool(attempts) and attempts[-1].outcome is None
-    wrong = None
-    if (job.state in FINAL) != (job.finished_at is not None):
-        wrong = f"is {job.state} " + ("with" if job.finished_at else "without") + " finished_at"
-    elif (job.state in LIVE) != held:
-        wrong = f"is {job.state}, but its last attempt " + ("goes on" if held else "is over")
-    elif job.state is State.SCHEDULED and job.cancel_requested:
-        wrong = "is scheduled, but a cancel was requested"
-    elif job.state is not State.SCHEDULED and job.not_before is not None:
-        wrong = f"is {job.state}, but put off"
-    elif job.attempt < job.attempt_base:
-        wrong = "has an attempt below its attempt_base"
-    elif not _readable(job.payload_json) or not _readable(job.result_json):
-        wrong = "has a payload or a result that is not JSON"
-    if wrong is not None:
-        raise InvalidInput(f"job {job.id!r} {wrong}.")
-    check_queue_name(job.queue, f"job {job.id!r}")
-    ids.check_id(job.id, f"job {job.id!r}")
-    intake.label(job.owner, f"job {job.id!r}: owner")
-    intake.label(job.key, f"job {job.id!r}: key")
-    return found
-
-
-def _readable(body: bytes | None) -> bool:
-    try:
-        json.loads(b"null" if body is None else body)
-    except (ValueError, RecursionError):
-        return False
-    return True
+def _lines(source: Iterable[bytes]) -> Iterable[bytes]:
+    """The lines; one that is longer than any line of a dump is cut where it is too long."""
+    if isinstance(source, io.IOBase):
+        return iter(partial(source.readline, LONGEST_LINE + 1), b"")
+    return source
 
 
 def _understood(text: bytes, number: int, last: Part | None) -> Part | None:
     """What a line says; None: it is the torn end of the file. `last` is the line before."""
+    if len(text) > LONGEST_LINE:
+        raise InvalidInput(f"is longer than {LONGEST_LINE:,} bytes, so it is no line of a dump.")
     if number == 1:
         dump.check_header(text)
     if not text.endswith(b"\n"):

@@ -20,7 +20,7 @@ from oncue.core.lease import Touch
 from oncue.core.lifecycle import FINAL, LIVE, State, Verb
 from oncue.core.moment import Moment, from_datetime, to_datetime
 from oncue.core.queue import Queue
-from oncue.core.retry import Verdict, after_lapse
+from oncue.core.retry import Verdict, after_request
 from oncue.engine.verdicts import carry_out
 from oncue.ports.claims import ClaimFilter
 from oncue.usecases import intake
@@ -141,9 +141,9 @@ def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diag
 def _verdict(
     claim: Lapse, queue: Queue, now: Moment, state: str, events: Sequence[Diagnostic]
 ) -> Verdict:
-    """WAITING: retried if it may be, judged as every silent claim is. COMPLETE: failed."""
+    """WAITING: retried if it may be. COMPLETE: failed."""
     if state == "WAITING" or claim.cancel_requested:
-        return after_lapse(claim, queue, now)
+        return after_request(claim, queue, now)
     text = f" {events[-1].detail}" if events else ""
     return Verdict(Verb.GIVE_UP, "failure", f"Reported as failed by its reclaimer.{text}")
 

@@ -235,7 +235,7 @@ def unknown_filter(name: str) -> InvalidInput:
 class Digests(NamedTuple):
     """See the fields of the same names of `NewJob`."""
 
-    digest: bytes
+    digest: bytes | None
     former_digest: bytes | None = None
 
 
@@ -297,7 +297,7 @@ def _ahead(value: object, now: Moment, pointer: str) -> Moment:
     raise InvalidInput("give an aware datetime or an RFC 3339 text.", pointer)
 
 
-def _timeout(value: object) -> float:
+def check_timeout(value: object) -> float:
     length = duration.seconds(value, "/timeout_seconds")
     if length <= 0:
         raise InvalidInput("must be more than 0.", "/timeout_seconds")
@@ -348,5 +348,5 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "owner": lambda value: label(value, "/owner"),
     "key": lambda value: label(value, "/key"),
     "max_attempts": check_max_attempts,
-    "timeout_seconds": _timeout,
+    "timeout_seconds": check_timeout,
 }

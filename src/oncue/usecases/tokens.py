@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from oncue.core import access
-from oncue.core.access import AccessToken, Scope
+from oncue.core.access import CLOSED, AccessToken, Scope
 from oncue.core.errors import Conflict, NotFound, StoreUnavailable
 from oncue.ports.access import TokenStore
 from oncue.ports.clock import Clock
@@ -24,6 +24,13 @@ class KnownTokens(NamedTuple):
     read_at: float
     """By the monotonic clock. Taken before reading: what was read is never older than it claims."""
     tokens: Mapping[str, AccessToken]
+    """By id, `CLOSED` included."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether every caller needs a token: the store has tokens, or had some and was not opened
+        to this machine again by `allow_loopback`."""
+        return bool(self.tokens)
 
     def scopes_of(self, token_id: str, text: str) -> frozenset[Scope] | None:
         """What the bearer of this text may do; None: it is no token of this store. Every text of
@@ -55,6 +62,7 @@ class Access:
         if name is not None:
             access.check_token_name(name)
         token, text = access.mint(name, access.check_scopes(scopes), self._clock.now())
+        self._store.put_token(CLOSED)  # first: whatever happens then, the store is closed
         if not self._store.put_token(token):
             raise Conflict(f"another token has the id {token.id}; create it again.")
         self.forget()
@@ -62,21 +70,40 @@ class Access:
 
     def tokens(self) -> list[AccessToken]:
         """Every token, oldest first."""
-        return self._store.tokens()
+        return [token for token in self._store.tokens() if token.id != CLOSED.id]
 
     def revoke(self, id_or_name: str) -> AccessToken:
         """End a token for good; the answer is the one that was. An id goes before a name; a name
-        that several tokens share is refused."""
+        that several tokens share is refused. After the last one, every request is refused until
+        there is a new token, or until `allow_loopback`."""
         token = self._named(id_or_name)
+        self._store.put_token(CLOSED)  # a token of an earlier version came without it
         if not self._store.remove_token(token.id):
             raise _unknown()
         self.forget()
         return token
 
+    def allow_loopback(self) -> bool:
+        """Accept requests without a token from this machine again, as before the first token.
+        Refused while there are tokens. False: they are accepted already."""
+        if tokens := self.tokens():
+            raise Conflict(
+                f"there are still tokens ({', '.join(token.id for token in tokens)}); revoke them "
+                "first: while there is one, every request needs a token."
+            )
+        changed = self._store.remove_token(CLOSED.id)
+        self.forget()
+        return changed
+
     @property
     def configured(self) -> bool:
-        """Whether there is any token."""
-        return bool(self.known().tokens)
+        """Whether there is any token that a caller can show."""
+        return any(token_id != CLOSED.id for token_id in self.known().tokens)
+
+    @property
+    def closed(self) -> bool:
+        """Whether every caller needs a token."""
+        return self.known().closed
 
     def scopes_of(self, text: str) -> frozenset[Scope] | None:
         """What the bearer of this text may do; None: it is no token of this store."""
@@ -142,7 +169,7 @@ class Access:
             self._unknown, self._unknown_since = set(), now
 
     def _named(self, id_or_name: str) -> AccessToken:
-        tokens = self._store.tokens()
+        tokens = self.tokens()
         found = [token for token in tokens if token.id == id_or_name]
         found = found or [token for token in tokens if token.name == id_or_name]
         if not found:

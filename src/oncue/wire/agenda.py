@@ -13,6 +13,16 @@ from oncue.wire.converting import written
 from oncue.wire.formats import JSON_REF, NO_NUL, Answer, Body, Time, schema
 
 EVENTS_AT_ONCE = 20
+STATES_WRITTEN = ("WAITING", "EXECUTING", "COMPLETE")
+OUTCOMES_WRITTEN = ("succeeded", "failed")
+
+
+def _any_case(*words: str) -> str:
+    """A pattern for these words, in capitals or not."""
+    spelt = ("".join(f"[{c.upper()}{c.lower()}]" for c in word) for word in words)
+    return f"^({'|'.join(spelt)})$"
+
+
 _Rfc3339 = Annotated[str, schema(format="date-time", pattern=formats.MOMENT_PATTERN)]
 Event = Annotated[
     dict[str, Any],
@@ -31,9 +41,10 @@ Event = Annotated[
 class AgendaProgressWrite(Body):
     """The new state of the job. Fields that only the server sets are ignored."""
 
-    processingState: Literal["WAITING", "EXECUTING", "COMPLETE"]
+    processingState: Annotated[str, schema(pattern=_any_case(*STATES_WRITTEN))]
+    """WAITING, EXECUTING or COMPLETE, in capitals or not."""
     processingStateMessage: formats.Line | None = None
-    """With COMPLETE: `succeeded` or `failed`."""
+    """With COMPLETE: `succeeded` or `failed`, in capitals or not."""
     updatedTime: _Rfc3339 | int | None = None
     """As it was answered, or in milliseconds since 1970. Or send `If-Match`."""
     diagnosticEvents: Annotated[
@@ -44,10 +55,15 @@ class AgendaProgressWrite(Body):
     maximumAttempts: Any = None
     operationProgress: Any = None
     together: ClassVar = {
-        "if": {"properties": {"processingState": {"const": "COMPLETE"}}},
+        "if": {"properties": {"processingState": {"pattern": _any_case("COMPLETE")}}},
         "then": {
             "required": ["processingStateMessage"],
-            "properties": {"processingStateMessage": {"enum": ["succeeded", "failed"]}},
+            "properties": {
+                "processingStateMessage": {
+                    "type": "string",
+                    "pattern": _any_case(*OUTCOMES_WRITTEN),
+                }
+            },
         },
     }
 

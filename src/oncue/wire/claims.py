@@ -85,10 +85,18 @@ class ReadOperations(Body):
 
 
 class Complete(Body):
-    """Without a token, the scope `admin` is required."""
+    """With the token of the claim; or, with the scope `admin`, by `force`."""
 
     token: formats.Token | None = None
     result: formats.Json = None
+    force: bool = False
+    """Complete it without a token."""
+    together: ClassVar = {
+        "anyOf": [
+            {"required": ["token"], "properties": {"token": {"type": "string"}}},
+            {"required": ["force"], "properties": {"force": {"const": True}}},
+        ]
+    }
 
 
 class Fail(Body):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from functools import cache, lru_cache, partial
 from types import UnionType
@@ -26,6 +26,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_ori
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from oncue.core import moment, stamp
+from oncue.core.errors import InvalidInput
 from oncue.wire.formats import Instant, Time
 
 S = TypeVar("S", bound=Struct)
@@ -136,7 +137,7 @@ def _reading(hint: Any, kind: Any) -> _Conversion:
     shape = next((part for part in parts if _is_a(part, Struct)), None)
     convert: _Convert | None
     if Time in parts:
-        convert = _datetime if datetime in kinds else _moment
+        convert = read_time if datetime in kinds else _moment
     elif Instant in parts:
         convert = _instant if datetime in kinds else stamp.parse
     elif Raw in parts:
@@ -177,18 +178,21 @@ def _instant_text(value: datetime | stamp.Stamp) -> str:
     return stamp.render(value if isinstance(value, int) else stamp.from_datetime(value))
 
 
-def _datetime(text: str) -> datetime:
+def read_time(text: str) -> datetime:
     try:
         when = datetime.fromisoformat(text)  # a tenth of the time that `moment.parse` takes
     except ValueError:
         when = None
-    if when is None or when.tzinfo is None:
-        return moment.to_datetime(moment.parse(text))
+    if when is None or when.tzinfo is not UTC:
+        found = moment.parse(text)
+        if not moment.EARLIEST <= found <= moment.LATEST:  # its offset takes it there
+            raise InvalidInput(f"{text!r} lies outside the years 1 to 9999 in UTC.")
+        return moment.to_datetime(found)
     return when
 
 
 def _moment(text: str) -> moment.Moment:
-    return moment.from_datetime(_datetime(text))
+    return moment.from_datetime(read_time(text))
 
 
 def _instant(text: str) -> datetime:

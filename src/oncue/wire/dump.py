@@ -16,6 +16,7 @@ microsecond. Fields at their default are left out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any, get_args
 
@@ -28,6 +29,7 @@ from oncue.core.dumped import DumpedEvent, DumpedJob
 from oncue.core.errors import InvalidInput
 from oncue.core.event import read_event
 from oncue.core.job import Job, Operation
+from oncue.core.payload import unkeepable
 from oncue.core.queue import Queue
 from oncue.core.recurrence import Outcome
 from oncue.core.rule import Rule, read_rule
@@ -41,6 +43,7 @@ from oncue.wire.formats import Instant, Time
 
 FORMAT = "oncue-dump"
 VERSION = 1
+QUOTED = 200  # characters of a line that an error shows
 _ANY_TIME: stamp.Stamp = 2**63 - 1
 
 Natural = Annotated[int, Meta(ge=0)]
@@ -218,7 +221,16 @@ class ScheduleLine(wire_schedules.ScheduleWithOutcomes, Strict, kw_only=True):
         check_schedule(found)
         if (self.wake_at is None) != (self.next_at is None):
             raise InvalidInput(f"schedule {found.name!r} has one of next_at and wake_at, not both.")
-        return found, [read(Outcome, one) for one in self.outcomes]
+        if (found.cron is None) != (found.zone_digest == ""):
+            raise InvalidInput("goes with 'cron', and only with that.", "/zone_digest")
+        last_at, next_at = found.progress.last_at, found.progress.next_at
+        if last_at is not None and next_at is not None and next_at <= last_at:
+            raise InvalidInput("must lie after last_at.", "/next_at")
+        outcomes = [read(Outcome, one) for one in self.outcomes]
+        for place, one in enumerate(outcomes):
+            if one.until < one.at or one.count == 0:
+                raise InvalidInput("has an end before its beginning.", f"/outcomes/{place}")
+        return found, outcomes
 
 
 class _Line(Strict):
@@ -253,13 +265,28 @@ def decode(line: bytes) -> Part:
     except RecursionError:
         raise InvalidInput("is not a line of a dump: it is nested too deeply.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        text = str(error)  # may quote the line, which may hold escape sequences for a terminal
-        why = text if text.isprintable() else ascii(text)
-        raise InvalidInput(f"is not a line of a dump: {why}.") from None
+        if (found := _unkeepable(line)) is not None:
+            raise found from None
+        raise InvalidInput(f"is not a line of a dump: {_quoted(str(error))}.") from None
     parts: list[Part] = [part for part in fields.values() if part is not None]
     if len(parts) != 1:
         raise InvalidInput(f"must be one of {', '.join(fields)}.")
     return parts[0]
+
+
+def _unkeepable(line: bytes) -> InvalidInput | None:
+    """Where a line that cannot be read has half a character, or a number beyond all bounds."""
+    try:
+        return unkeepable(json.loads(line), "")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _quoted(text: str) -> str:
+    """Text of a line, which may be long, and hold escape sequences for a terminal."""
+    if len(text) > QUOTED:  # the place is at its end
+        text = f"{text[: QUOTED // 2]}…{text[-QUOTED // 2 :]}"
+    return text if text.isprintable() else ascii(text)
 
 
 class _Header(Struct):
@@ -281,7 +308,7 @@ def check_header(text: bytes) -> Header:
     if header.version > VERSION:
         raise InvalidInput(
             f"the dump is of format {header.version}, but this oncue reads only up to {VERSION}. "
-            f"Upgrade oncue to at least {header.oncue}."
+            f"Upgrade oncue to at least {_quoted(header.oncue)}."
         )
     found = decode(text)
     assert isinstance(found, Header)

@@ -22,7 +22,7 @@ _Concurrency = Annotated[Any, schema(type=["integer", "null"], minimum=1, maximu
 _PoisonAfter = Annotated[Any, schema(type="integer", minimum=0, maximum=POISON_CAP)]
 _Shards = Annotated[Any, schema(type=["integer", "null"], minimum=1, maximum=MOST_SHARDS)]
 _Rate = Annotated[float, schema(exclusiveMinimum=0, maximum=RATE_CAP)]
-_Sink = Annotated[str, schema(pattern="^(log:|memory:[^\\u0000]+)$")]
+_Sink = Annotated[str, schema(pattern="^log:$")]
 _Pause = Annotated[float, schema("Seconds.", minimum=0, maximum=LONGEST)]
 
 

@@ -23,7 +23,7 @@ from oncue.stores.dynamodb.lines import TORN
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from oncue.stores.dynamodb.writes import Expire, Item, Single, Write
-from oncue.transfer.restore import checked
+from oncue.transfer.checks import check_job
 from oncue.usecases.queues import put_queue
 from tests.contract.promises import every
 from tests.stores.dynamo import another_dynamo, client, open_dynamo
@@ -250,7 +250,7 @@ def test_a_job_without_its_payload_is_dumped_as_failed(store: DynamoStore, is_li
     lose(store, "chosen", "payload")
     [dumped] = every(store.export)
     assert (dumped.job.state, dumped.job.error) == (State.FAILED, TORN)
-    assert checked(dumped)
+    assert check_job(dumped)
 
 
 def test_a_job_without_its_history_fails_and_can_be_revived(store: DynamoStore) -> None:

@@ -11,6 +11,7 @@ from oncue.api.routes.jobs import KEY_LENGTH
 from oncue.core.cursor import MOST_ITEMS
 from oncue.core.firing import Decision
 from oncue.usecases.schedules import RUNS_LIMIT
+from oncue.usecases.tasks import STATUSES
 from oncue.wire import formats
 from oncue.wire.rules import Stamp
 
@@ -43,6 +44,10 @@ PATH = {
 }
 
 
+def _any_case(word: str) -> str:
+    return "".join(f"[{letter}{letter.lower()}]" for letter in word)
+
+
 def _opaque(noun: str, example: str) -> Parameter:
     return Parameter(_AFTER, _text("^[A-Za-z0-9_=-]+$", format=f"{noun}-cursor"), example)
 
@@ -51,6 +56,11 @@ _BY_NAME = Parameter(_AFTER, formats.QueueName, "nightly")
 QUERY = {
     "queue": Parameter("Only of this queue.", formats.QueueName, "mail"),
     "state": Parameter("Only in this state.", formats.States, "scheduled"),
+    "status": Parameter(
+        "Only with this status, in capitals or not.",
+        _text("^(?:" + "|".join(_any_case(one) for one in dict.fromkeys(STATUSES.values())) + ")$"),
+        "STARTED",
+    ),
     "owner": Parameter("Only of this owner.", formats.Label, "ada"),
     "key": Parameter("Only with this key.", formats.Label, "order-1001"),
     "due_after": Parameter("Due at this moment or later.", formats.Moment, NOON),

@@ -15,7 +15,7 @@ from oncue.core.moment import parse
 from oncue.core.text import quoted
 from oncue.usecases import agenda
 from oncue.usecases.reclaim import started
-from oncue.wire.agenda import AgendaProgress, AgendaProgressWrite
+from oncue.wire.agenda import OUTCOMES_WRITTEN, STATES_WRITTEN, AgendaProgress, AgendaProgressWrite
 from oncue.wire.reclaim import ReclaimParameters, ReclaimReport, parameters
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def reclaim(service: Service, request: Request) -> HttpAnswer:
     run = started(service.cue, parameters(await request.json()))
     while (rest := await service.acue.call(run.step)) is not None:
         if request.seconds_left(service.clock) <= rest or await _is_ending(service, rest):
-            run.stop()
+            await service.acue.call(run.stop)
             break
     return json_answer(ReclaimReport.of(run.report))
 
@@ -92,13 +92,17 @@ def _wanted(body: AgendaProgressWrite, job_id: str, request: Request) -> agenda.
         raise Conflict(
             f"the body is that of job {quoted(body.id)}, and the path names {quoted(job_id)}."
         )
-    over = body.processingState == "COMPLETE"
-    if over and body.processingStateMessage not in ("succeeded", "failed"):
-        raise invalid("must be 'succeeded' or 'failed'.", "/processingStateMessage")
+    state, message = body.processingState.upper(), body.processingStateMessage
+    if state not in STATES_WRITTEN:
+        raise invalid(f"must be one of {', '.join(STATES_WRITTEN)}.", "/processingState")
+    if state == "COMPLETE":
+        message = (message or "").lower()
+        if message not in OUTCOMES_WRITTEN:
+            raise invalid("must be 'succeeded' or 'failed'.", "/processingStateMessage")
     matches, seen = request.header(b"if-match"), body.updatedTime
     return agenda.AgendaWrite(
-        body.processingState,
-        body.processingStateMessage,
+        state,
+        message,
         parse(seen, "/updatedTime") if isinstance(seen, str) else seen,
         body.diagnosticEvents,
         None if matches is None else [one.strip() for one in matches.split(",")],

@@ -107,7 +107,7 @@ _add = partial(routes.add, scope=None, problems=(404, 409), claim=True)
 
 async def _report(service: Service, request: Request, shape: type[R]) -> tuple[str, R]:
     """The job and the body of a report, whose token must be one of a claim on that job. Where the
-    token may be left out, the scope `admin` is needed instead."""
+    token may be left out, `force` and the scope `admin` are needed instead."""
     job_id = request.subject
     try:
         body = await request.decoded(shape)
@@ -115,7 +115,13 @@ async def _report(service: Service, request: Request, shape: type[R]) -> tuple[s
         await service.guard.require(request, Scope.WORK)  # an unknown caller learns no details
         raise
     if body.token is None:
-        await service.guard.require(request, Scope.ADMIN)
+        is_forced = bool(getattr(body, "force", False))
+        await service.guard.require(request, Scope.ADMIN if is_forced else Scope.WORK)
+        if not is_forced:
+            raise problems.invalid(
+                'the token of the claim is required; or, with the scope admin, "force": true.',
+                "/token",
+            )
     else:
         await _prove(service, request, job_id, body.token)
     return job_id, body
@@ -201,8 +207,8 @@ async def read_operations(service: Service, request: Request) -> HttpAnswer:
 async def complete_job(service: Service, request: Request) -> HttpAnswer:
     """Report success.
 
-    With the token of the claim; without one, with an access token of scope `admin`, for the
-    current claim.
+    With the token of the claim; or with `"force": true` and an access token of scope `admin`, for
+    the current claim.
     """
     job_id, body = await _report(service, request, wire.Complete)
     if body.token is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -108,10 +108,19 @@ def prepare(path: Path) -> None:
         raise StoreUnusable(f"{path}: the folder {path.parent} does not exist. Create it first.")
     _refuse_remains(path)
     _refuse_log_of_another(path)
+    _create(path)
     with translated(path):
         _refuse_foreign(path)  # before anything is written into it
     with closing(connect(path)) as connection, translated(path):
         _migrate(connection, path)
+
+
+def _create(path: Path) -> None:
+    """Make an empty file that only its owner can read, if there is none: jobs may hold secrets.
+    SQLite gives its log the same permissions. Why a file cannot be made, SQLite says later."""
+    # Never open a file that is there: closing it would end the locks that this process has on it.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def pragma(connection: apsw.Connection, name: str, value: object = None) -> object:

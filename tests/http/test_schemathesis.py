@@ -67,6 +67,7 @@ schemathesis.openapi.format("printable", st.one_of(*[_printable] * 3, st.just("a
 schemathesis.openapi.format(
     "job-cursor", st.integers(0, 10**14).map(lambda due_at: cursor_at((due_at, "a")))
 )
+schemathesis.openapi.format("operation-cursor", st.integers(0, 10**14).map(str))
 schemathesis.openapi.format("event-cursor", st.integers(0, 10**14).map(str))
 schemathesis.openapi.format("rule-cursor", st.text("abc").map(lambda name: cursor_at((name,))))
 

@@ -69,6 +69,7 @@ QUERY = {
         f"The size of a page; {LIMIT} if left out.", Annotated[int, Meta(ge=1, le=MOST_ITEMS)], 20
     ),
     "cursor": _opaque("job", "WzE3OTYxMjY0MDAwMDAsImFiYyJd"),
+    "/jobs/{id}/operations cursor": _opaque("operation", "500"),
     "/rules cursor": _opaque("rule", "WyJob3VybHkgbG9hZCJd"),
     "/events cursor": _opaque("event", "4711"),
     "/queues cursor": _BY_NAME,

@@ -20,6 +20,8 @@ def test_every_setting_is_shown_with_its_origin(tmp_path: Path) -> None:
         ["token", "–", "default"],
         ["host", "127.0.0.1", "default"],
         ["port", "8420", "default"],
+        ["max_connections", "10000", "default"],
+        ["max_unread_mib", "256", "default"],
         ["rules", "–", "default"],
         ["gateway_scopes", "–", "default"],
         ["operations_per_job", "1000", "default"],

@@ -170,7 +170,7 @@ def _is_required(shape: Any) -> bool:
         msgspec.json.decode(b"{}", type=shape)
     except msgspec.ValidationError:
         return True
-    return not {"oneOf", "allOf"}.isdisjoint(getattr(shape, "together", {}))
+    return not {"oneOf", "anyOf", "allOf"}.isdisjoint(getattr(shape, "together", {}))
 
 
 def _answer(place: str, status: int, answered: Answered, schemas: _Schemas) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from oncue.api.connections import ConnectionLimits
+from oncue.api.request import HttpAnswer, Request
 from oncue.api.server import HttpServer
 from oncue.scheduler import Scheduler
 from tests.http.patience import until
@@ -104,6 +105,21 @@ def test_what_a_client_sends_after_the_answer_is_thrown_away(tmp_path: Path) -> 
         connection = served.connect(UNTOLD + b"y" * 900)
         assert rest(connection).startswith(b"HTTP/1.1 404 ")
         until(lambda: served.open() == 0)
+
+
+def test_an_answer_that_cannot_be_sent_ends_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next answer would be taken for it."""
+
+    async def respond(request: Request) -> HttpAnswer:
+        return HttpAnswer(200, b"{}", headers={"broken": "\r\n"})
+
+    with serving(tmp_path, PATIENT) as served:
+        monkeypatch.setattr(served.http._service, "respond", respond)
+        connection = served.connect(LIVEZ)
+        until(lambda: served.open() == 0)
+        assert rest(connection) == b""
 
 
 def test_a_short_body_that_came_with_its_head_keeps_the_connection(tmp_path: Path) -> None:

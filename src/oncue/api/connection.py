@@ -265,27 +265,27 @@ class HttpConnection(asyncio.Protocol):
         self.task = self._loop.create_task(self._answer(asked))
 
     async def _answer(self, asked: _Asked) -> None:
-        request = asked.request
-        answer = None
+        goes_on = False
         try:
-            answer = await self._service.respond(request)
+            answer = await self._service.respond(asked.request)
             if answer is not None and not asked.gone:
-                self._send(asked, answer)
+                goes_on = self._send(asked, answer)
         finally:
             self._answering = self.task = None
             self._all.busy.pop(self, None)
-            if answer is None or not asked.keeps_alive or not asked.complete:
+            if not goes_on:
                 self._close(asked.complete)
             elif not self._is_full:
                 self._go_on()
         if answer is not None:
-            self._service.note(request, answer.status)
+            self._service.note(asked.request, answer.status)
 
-    def _send(self, asked: _Asked, answer: HttpAnswer) -> None:
-        request = asked.request
-        ends = not asked.keeps_alive or not asked.complete
+    def _send(self, asked: _Asked, answer: HttpAnswer) -> bool:
+        """Whether the connection goes on after it."""
+        request, goes_on = asked.request, asked.keeps_alive and asked.complete
         body = b"" if request.method == "HEAD" else answer.body
-        self.transport.write(self._written(answer, request.id, ends) + body)
+        self.transport.write(self._written(answer, request.id, not goes_on) + body)
+        return goes_on
 
     def _written(self, answer: HttpAnswer, request_id: str, ends: bool) -> bytes:
         """The head of an answer."""

@@ -181,7 +181,8 @@ class HttpConnection(asyncio.Protocol):
             self._all.is_idle(self)
 
     def _parse(self, data: memoryview) -> bytes:
-        """The bytes that are to be read again: after an offer, the request without it."""
+        """The bytes that are to be read again: after an offer of another protocol (`Upgrade`), the
+        request without it."""
         self._moved = False
         try:
             self._parser.feed_data(data)

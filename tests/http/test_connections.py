@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from oncue.api.connection import HttpConnection
 from oncue.api.connections import ConnectionLimits
 from oncue.api.request import HttpAnswer, Request
 from oncue.api.server import HttpServer
@@ -240,6 +242,37 @@ def test_a_client_that_does_not_read_is_given_up(tmp_path: Path) -> None:
         served.connect(b"GET /jobs?limit=40 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         until(lambda: served.open() == 1)
         until(lambda: served.open() == 0)
+
+
+def test_a_client_that_stops_reading_its_last_answer_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had read so much that the server could have written more."""
+    most = 4 * 1024 * 1024
+    found: list[HttpConnection] = []
+
+    def made(connection: HttpConnection, transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(most, most)
+        found.append(connection)
+        plain(connection, transport)
+
+    plain = HttpConnection.connection_made
+    monkeypatch.setitem(sys.modules, "uvloop", None)  # which does not say so to those that close
+    monkeypatch.setattr(HttpConnection, "connection_made", made)
+    with serving(tmp_path, PATIENT) as served:
+        served.cue.schedule_many([{"payload": "x" * 250_000} for _ in range(40)])
+        ask = LIVEZ.replace(b"/livez", b"/jobs?limit=40").replace(
+            b"Host", b"Connection: close\r\nHost"
+        )
+        client, connections = served.connect(), served.http._connections
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # else it grows
+        client.sendall(ask)
+        until(lambda: found and found[0].held_bytes > most)
+        while found[0].held_bytes > most:
+            assert client.recv(65536)
+        assert bodies(served.connect(LIVEZ), 1)[0]["status"] == "alive"  # the server has noticed
+        connections.limits = PATIENT._replace(unread_seconds=0)
+        until(lambda: found[0] not in connections.open)
 
 
 # -- many at once, on one connection ---------------------------------------------------------------

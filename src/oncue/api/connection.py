@@ -115,6 +115,8 @@ class HttpConnection(asyncio.Protocol):
         self._all.does_not_read(self)
 
     def resume_writing(self) -> None:
+        if self.transport.is_closing():  # the rest of its last answer has the same deadline
+            return
         self._is_full = False
         self._all.is_active(self)
         if self._answering is None:

@@ -244,6 +244,21 @@ def test_a_client_that_does_not_read_is_given_up(tmp_path: Path) -> None:
         until(lambda: served.open() == 0)
 
 
+@pytest.mark.parametrize("sent", [LIVEZ, LIVEZ[:20], b"\r\n"], ids=str)
+def test_a_client_that_sends_more_instead_of_reading_is_given_up(
+    tmp_path: Path, sent: bytes
+) -> None:
+    with serving(tmp_path, PATIENT) as served:
+        served.cue.schedule_many([{"payload": "x" * 250_000} for _ in range(40)])
+        client = served.connect(LIVEZ.replace(b"/livez", b"/jobs?limit=40"))
+        connections = served.http._connections
+        until(lambda: sum(one.held_bytes for one in list(connections.open)))
+        client.sendall(sent)
+        assert bodies(served.connect(LIVEZ), 1)[0]["status"] == "alive"  # it has arrived
+        connections.limits = PATIENT._replace(unread_seconds=0)
+        until(lambda: served.open() == 1)
+
+
 def test_a_client_that_stops_reading_its_last_answer_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _tell(self) -> None:
         """What its client keeps it waiting for."""
+        if self._is_full:  # until it reads, nothing else counts that it does
+            return
         if self._answering is not None or self._waiting or self._is_last:
             self._all.is_active(self)
         elif self._is_in_head:

@@ -73,10 +73,6 @@ def test_an_extra_field_cannot_pretend_to_be_another() -> None:
     assert found["at"].startswith("2023")
 
 
-def test_a_message_is_not_told_again_in_colour() -> None:
-    assert "color_message" not in line(record("up", color_message="\x1b[36mup\x1b[0m"))
-
-
 def test_values_that_json_cannot_say_become_text() -> None:
     found = line(record("odd", pair=(1, 2), ratio=float("nan"), gone=None, fine=0.5))
     assert found["pair"] == "(1, 2)"

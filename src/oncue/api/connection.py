@@ -1,9 +1,9 @@
 """One connection: HTTP/1.1 on the wire. httptools reads it; this decides what is answered, in which
 order, and when a client has had enough time.
 
-Requests are answered one at a time. While one is answered, the next may arrive, and is the last
-that is read: what follows waits with the client. An answer is written as a whole; as long as the
-client does not read it, nothing else is done for it.
+Requests are answered one at a time. While one is answered, no more is read than the next one, with
+those that came in the same `PIECE`: what follows waits with the client. An answer is written as a
+whole; as long as the client does not read it, nothing else is done for it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from oncue.api.connections import Connections
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers, checked after each read
-PIECE = 4 * 1024  # bytes that are read at once where requests may begin: each may be very short
-MOST_WAITING = 256  # requests that arrived with the one before them
+PIECE = 4 * 1024  # bytes that are read at once: each request may be very short
 LINGER_LIMIT = 4 * 1024 * 1024  # bytes that are thrown away after the last answer
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
@@ -36,7 +35,6 @@ _HEAD_TOO_LARGE = HttpProblem(
     f"The request's line and headers are too large; at most {HEAD_LIMIT:,} bytes are read.",
     status=431,
 )
-_TOO_MANY = HttpProblem("malformed", "Too many requests were sent without waiting for an answer.")
 _HEAD_TOO_LATE = HttpProblem("request-timeout", "The head of the request did not arrive in time.")
 _FULL = HttpProblem(
     "too-many-connections",
@@ -117,6 +115,8 @@ class HttpConnection(asyncio.Protocol):
         self._all.does_not_read(self)
 
     def resume_writing(self) -> None:
+        if self.transport.is_closing():  # the rest of its last answer has the same deadline
+            return
         self._is_full = False
         self._all.is_active(self)
         if self._answering is None:
@@ -154,14 +154,15 @@ class HttpConnection(asyncio.Protocol):
 
     def _read(self, data: bytes) -> None:
         """Read requests, until one waits for the one before it."""
-        while data and not self._is_last:
+        left = memoryview(data)
+        while left and not self._is_last:
             if self._waiting:
-                self._unread = data
+                self._unread = bytes(left)
                 break
-            cut = len(data) if self._reading is not None else PIECE
-            piece, data = data[:cut], data[cut:]
+            piece, left = left[:PIECE], left[PIECE:]
             try:
-                data = self._parse(piece) + data
+                if again := self._parse(piece):
+                    left = memoryview(again + left)
             except httptools.HttpParserError:
                 self._refuse(self._head.fault or _NOT_HTTP)
                 return
@@ -174,6 +175,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _tell(self) -> None:
         """What its client keeps it waiting for."""
+        if self._is_full:  # until it reads, nothing else counts that it does
+            return
         if self._answering is not None or self._waiting or self._is_last:
             self._all.is_active(self)
         elif self._is_in_head:
@@ -181,8 +184,9 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._all.is_idle(self)
 
-    def _parse(self, data: bytes) -> bytes:
-        """The bytes that are still to be read: after an offer, the request without it."""
+    def _parse(self, data: memoryview) -> bytes:
+        """The bytes that are to be read again: after an offer of another protocol (`Upgrade`), the
+        request without it."""
         self._moved = False
         try:
             self._parser.feed_data(data)
@@ -211,8 +215,6 @@ class HttpConnection(asyncio.Protocol):
         self._moved = True
         self._is_in_head = False
         head, parser = self._head, self._parser
-        if len(self._waiting) >= MOST_WAITING:
-            head.fault = _TOO_MANY
         if head.fault is not None:
             raise httptools.HttpParserError
         if parser.should_upgrade():
@@ -268,27 +270,27 @@ class HttpConnection(asyncio.Protocol):
         self.task = self._loop.create_task(self._answer(asked))
 
     async def _answer(self, asked: _Asked) -> None:
-        request = asked.request
-        answer = None
+        goes_on = False
         try:
-            answer = await self._service.respond(request)
+            answer = await self._service.respond(asked.request)
             if answer is not None and not asked.gone:
-                self._send(asked, answer)
+                goes_on = self._send(asked, answer)
         finally:
             self._answering = self.task = None
             self._all.busy.pop(self, None)
-            if answer is None or not asked.keeps_alive or not asked.complete:
+            if not goes_on:
                 self._close(asked.complete)
             elif not self._is_full:
                 self._go_on()
         if answer is not None:
-            self._service.note(request, answer.status)
+            self._service.note(asked.request, answer.status)
 
-    def _send(self, asked: _Asked, answer: HttpAnswer) -> None:
-        request = asked.request
-        ends = not asked.keeps_alive or not asked.complete
+    def _send(self, asked: _Asked, answer: HttpAnswer) -> bool:
+        """Whether the connection goes on after it."""
+        request, goes_on = asked.request, asked.keeps_alive and asked.complete
         body = b"" if request.method == "HEAD" else answer.body
-        self.transport.write(self._written(answer, request.id, ends) + body)
+        self.transport.write(self._written(answer, request.id, not goes_on) + body)
+        return goes_on
 
     def _written(self, answer: HttpAnswer, request_id: str, ends: bool) -> bytes:
         """The head of an answer."""

@@ -34,7 +34,7 @@ class ConnectionLimits(NamedTuple):
 
 
 class Connections:
-    """On the loop, except that it is made anywhere."""
+    """Used by the thread of the loop alone, though any thread may make it."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -46,7 +46,7 @@ class Connections:
         """Those with a request that is being answered, in the order in which that began; also if
         the client has left."""
         self.date = ""
-        """The header."""
+        """The header of all answers, as it is sent."""
         self._idle: dict[HttpConnection, float] = {}  # since when, as in the others
         self._heads: dict[HttpConnection, float] = {}
         self._unread: dict[HttpConnection, tuple[float, int]] = {}  # and with how many bytes
@@ -68,7 +68,7 @@ class Connections:
         return admitted
 
     def forget(self, connection: HttpConnection) -> None:
-        """Its `busy` is its own matter."""
+        """It is closed. In `busy` it stays until its request is answered."""
         self.open.discard(connection)
         self.is_active(connection)
         self._lingering.pop(connection, None)

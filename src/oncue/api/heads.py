@@ -69,7 +69,7 @@ class Head:
         return Request(method, path, query, self._headers, body.receive, body.at_hand)
 
     def without_offer(self, parser: Any) -> bytes:
-        """The same head, without the offer."""
+        """The same head without its offer of another protocol (`Upgrade`), which is declined."""
         method = parser.get_method()
         if method == b"CONNECT":  # is an offer by itself
             raise httptools.HttpParserError("CONNECT")

@@ -32,7 +32,7 @@ def tasks() -> None:
 @click.argument("user")
 @click.option(
     "--status",
-    type=click.Choice(list(dict.fromkeys(usecase.STATUSES.values())), case_sensitive=False),
+    type=click.Choice(usecase.STATUSES, case_sensitive=False),
     help="Only tasks with this status.",
 )
 @click.option("--limit", type=click.IntRange(1, MOST_ITEMS), default=50, help="Tasks per page.")

@@ -51,8 +51,8 @@ NOBODY = AccessToken("", None, bytes(32), frozenset(), 0)
 """Compared with if there is no record, so that an unknown id takes as long as a known one."""
 
 CLOSED = AccessToken("closed", None, bytes(32), frozenset({Scope.READ}), 0)
-"""Kept among the tokens of a store from its first one on, and when the last one is revoked: the
-store had tokens. No text is that of this record: its id and its digest belong to none."""
+"""Kept among the tokens of a store from its first one on, also after the last one is revoked: it
+says that the store had tokens. Nobody can show it: no text has this id or this digest."""
 
 
 def mint(name: str | None, scopes: frozenset[Scope], created_at: Moment) -> tuple[AccessToken, str]:

@@ -135,11 +135,12 @@ def history_with(page: Page[Operation], rest: History = _NOTHING) -> History:
     return replace(rest, operations=tuple(page.items), operations_cursor=page.next)
 
 
-def cut(claims: Sequence[Claimed]) -> list[Claimed]:
+def paged(claims: Sequence[Claimed]) -> list[Claimed]:
     """Claims of one answer that have all their operations, with as many as there is room for."""
     pages = OperationPages()
-    return [with_page(one, pages.page(one.operations)) if one.operations else one for one in claims]
+    return [_paged(one, pages) if one.operations else one for one in claims]
 
 
-def with_page(claim: Claimed, page: Page[Operation]) -> Claimed:
+def _paged(claim: Claimed, pages: OperationPages) -> Claimed:
+    page = pages.page(claim.operations)
     return claim._replace(operations=tuple(page.items), operations_cursor=page.next)

@@ -89,8 +89,8 @@ def after_lapse(lapse: Lapse, queue: Queue, now: Moment) -> Verdict:
 
 
 def after_request(lapse: Lapse, queue: Queue, now: Moment) -> Verdict:
-    """The verdict on a claim that somebody with the right to it wants to be taken back, who saw the
-    job as it is: a timeout if it has lapsed; else nothing of the kind is recorded."""
+    """The verdict on a claim that a reclaimer asks to be taken back. If the claim has lapsed, it is
+    judged as every lapsed one; otherwise its diagnostic says `reported`, not that it timed out."""
     if _is_overlong(lapse, now) or (lapse.lease_until is not None and lapse.lease_until <= now):
         return after_lapse(lapse, queue, now)
     verdict = _after_loss(lapse, queue, now, "It was set to WAITING.")

@@ -135,7 +135,7 @@ def zone(key: object, pointer: str = "/timezone") -> Zone:
 def load_zones() -> None:
     """Read the whole database now: no file is opened later for a zone that it has."""
     for key in available_timezones():
-        with suppress(InvalidInput):  # those of the machine
+        with suppress(InvalidInput):  # those of the machine, such as `localtime`
             zone(key)
 
 

@@ -14,10 +14,7 @@ from typing import Any, TextIO
 
 TEXT = "%(asctime)s %(levelname)s %(message)s"
 
-_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {
-    *("message", "asctime", "taskName"),
-    "color_message",  # uvicorn: the message once more, with colours
-}
+_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 def configure(level: str, format: str, stream: TextIO | None = None) -> None:

@@ -6,7 +6,6 @@ anywhere, and what a store has taken in once is not checked again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from functools import cache
@@ -35,7 +34,7 @@ LARGEST_NUMBER = 2**53 - 1
 LONGEST_SINK = 2_000
 LONGEST_TIME = 100  # characters
 LONGEST_DIGEST = 64  # bytes
-_SETTINGS_ONLY = ("name", "paused")
+_NO_SETTINGS = ("name", "paused")
 
 
 def check_part(kind: str, part: Part, now: Moment) -> None:
@@ -54,17 +53,17 @@ def check_part(kind: str, part: Part, now: Moment) -> None:
         for place, decided in enumerate(part.decisions):
             intake.label(decided.rule, f"{pointer}/decisions/{place}/rule")
     elif isinstance(part, JobLine):
-        _check_job(part, pointer)
+        _check_job_line(part, pointer)
 
 
 def _check_queue(queue: Queue, pointer: str) -> None:
-    settings = {name: value for name, value in asdict(queue).items() if name not in _SETTINGS_ONLY}
+    settings = {name: value for name, value in asdict(queue).items() if name not in _NO_SETTINGS}
     _at(pointer, lambda: intake.queue(queue.name, settings))
     if queue.sink is not None:
         printable(queue.sink, LONGEST_SINK, f"{pointer}/sink")
 
 
-def _check_job(line: JobLine, pointer: str) -> None:
+def _check_job_line(line: JobLine, pointer: str) -> None:
     ids.check_id(line.id, f"{pointer}/id")
     check_queue_name(line.queue, f"{pointer}/queue")
     for name in ("owner", "key", "rule", "schedule"):
@@ -125,7 +124,7 @@ def _check_value(value: object, pointer: str, latest: Moment) -> None:
     if isinstance(value, str):
         _check_text(value, pointer)
     elif isinstance(value, int | float):
-        if not 0 <= value <= LARGEST_NUMBER or not math.isfinite(value):
+        if not 0 <= value <= LARGEST_NUMBER:
             raise InvalidInput(f"must be a number from 0 to {LARGEST_NUMBER:,}.", pointer)
     elif isinstance(value, Struct) or is_dataclass(value):
         kind: type = type(value)

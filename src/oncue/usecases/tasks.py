@@ -16,7 +16,7 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import TASKS
 from oncue.usecases import intake
 
-STATUSES = {
+STATUS_OF = {
     State.SCHEDULED: "SCHEDULED",
     State.DISPATCHED: "STARTED",
     State.EXECUTING: "STARTED",
@@ -24,6 +24,7 @@ STATUSES = {
     State.FAILED: "FAILED",
 }
 """A cancelled task was removed: it is not there."""
+STATUSES = tuple(dict.fromkeys(STATUS_OF.values()))
 SET_BY_SERVER = ("requestId", "status", "error")
 LONGEST_DAYS = 36_500
 MIDNIGHT = time(tzinfo=UTC)
@@ -31,15 +32,14 @@ MIDNIGHT = time(tzinfo=UTC)
 
 def check_status(text: str | None, pointer: str) -> str | None:
     """A status by its name, in capitals or not; None: any."""
-    known = list(dict.fromkeys(STATUSES.values()))
-    if text is not None and text.upper() not in known:
-        raise InvalidInput(f"must be one of {', '.join(known)}.", pointer)
+    if text is not None and text.upper() not in STATUSES:
+        raise InvalidInput(f"must be one of {', '.join(STATUSES)}.", pointer)
     return None if text is None else text.upper()
 
 
 def is_listed(job: Job, status: str | None) -> bool:
     """Whether it is among the tasks of its user that have this status; None: any."""
-    found = STATUSES.get(job.state)
+    found = STATUS_OF.get(job.state)
     return found is not None and status in (None, found)
 
 
@@ -102,7 +102,7 @@ def fields_of(job: Job) -> dict[str, Any]:
     due = job.due_at.date().isoformat()
     if job.due_at.timetz() != MIDNIGHT:  # its date had passed when it came, or it is tried again
         due = content.get("dueDate", due)
-    state: dict[str, Any] = {"requestId": job.id, "dueDate": due, "status": STATUSES[job.state]}
+    state: dict[str, Any] = {"requestId": job.id, "dueDate": due, "status": STATUS_OF[job.state]}
     if job.state is State.FAILED:
         state["error"] = job.error
     return {**content, "userId": job.owner, **state}

@@ -10,19 +10,11 @@ from oncue.core.job import DIAGNOSTICS_KEPT, Operation
 from oncue.core.text import TEXT_LIMIT
 from oncue.wire import formats
 from oncue.wire.converting import written
-from oncue.wire.formats import JSON_REF, NO_NUL, Answer, Body, Time, schema
+from oncue.wire.formats import JSON_REF, NO_NUL, Answer, Body, Time, any_case, schema
 
 EVENTS_AT_ONCE = 20
 STATES_WRITTEN = ("WAITING", "EXECUTING", "COMPLETE")
 OUTCOMES_WRITTEN = ("succeeded", "failed")
-
-
-def _any_case(*words: str) -> str:
-    """A pattern for these words, in capitals or not."""
-    spelt = ("".join(f"[{c.upper()}{c.lower()}]" for c in word) for word in words)
-    return f"^({'|'.join(spelt)})$"
-
-
 _Rfc3339 = Annotated[str, schema(format="date-time", pattern=formats.MOMENT_PATTERN)]
 Event = Annotated[
     dict[str, Any],
@@ -41,7 +33,7 @@ Event = Annotated[
 class AgendaProgressWrite(Body):
     """The new state of the job. Fields that only the server sets are ignored."""
 
-    processingState: Annotated[str, schema(pattern=_any_case(*STATES_WRITTEN))]
+    processingState: Annotated[str, schema(pattern=any_case(*STATES_WRITTEN))]
     """WAITING, EXECUTING or COMPLETE, in capitals or not."""
     processingStateMessage: formats.Line | None = None
     """With COMPLETE: `succeeded` or `failed`, in capitals or not."""
@@ -55,13 +47,13 @@ class AgendaProgressWrite(Body):
     maximumAttempts: Any = None
     operationProgress: Any = None
     together: ClassVar = {
-        "if": {"properties": {"processingState": {"pattern": _any_case("COMPLETE")}}},
+        "if": {"properties": {"processingState": {"pattern": any_case("COMPLETE")}}},
         "then": {
             "required": ["processingStateMessage"],
             "properties": {
                 "processingStateMessage": {
                     "type": "string",
-                    "pattern": _any_case(*OUTCOMES_WRITTEN),
+                    "pattern": any_case(*OUTCOMES_WRITTEN),
                 }
             },
         },

@@ -44,6 +44,12 @@ def schema(description: str | None = None, **keywords: Any) -> Meta:
     return Meta(description=description, extra_json_schema=keywords)
 
 
+def any_case(*words: str) -> str:
+    """A pattern for these words, in capitals or not."""
+    spelt = ("".join(f"[{c.upper()}{c.lower()}]" for c in word) for word in words)
+    return f"^({'|'.join(spelt)})$"
+
+
 JobId = Annotated[
     str,
     schema(

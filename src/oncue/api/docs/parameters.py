@@ -44,10 +44,6 @@ PATH = {
 }
 
 
-def _any_case(word: str) -> str:
-    return "".join(f"[{letter}{letter.lower()}]" for letter in word)
-
-
 def _opaque(noun: str, example: str) -> Parameter:
     return Parameter(_AFTER, _text("^[A-Za-z0-9_=-]+$", format=f"{noun}-cursor"), example)
 
@@ -58,7 +54,7 @@ QUERY = {
     "state": Parameter("Only in this state.", formats.States, "scheduled"),
     "status": Parameter(
         "Only with this status, in capitals or not.",
-        _text("^(?:" + "|".join(_any_case(one) for one in dict.fromkeys(STATUSES.values())) + ")$"),
+        _text(formats.any_case(*STATUSES)),
         "STARTED",
     ),
     "owner": Parameter("Only of this owner.", formats.Label, "ada"),

@@ -11,7 +11,7 @@ from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import LIVE
 from oncue.core.moment import Moment
-from oncue.core.operations import DEFAULT_LIMITS, OperationLimits, cut
+from oncue.core.operations import DEFAULT_LIMITS, OperationLimits, paged
 from oncue.core.queue import Queue
 from oncue.core.record import Record
 from oncue.core.sharing import Taker, in_order
@@ -44,7 +44,7 @@ class DynamoClaims(DynamoOffers):
             if self._share_out(short, queues, taken, nonce, now):
                 break
         self._news.tell()
-        return [cut(in_order(claims, queues)) for claims in taken]
+        return [paged(in_order(claims, queues)) for claims in taken]
 
     def _share_out(
         self,
@@ -107,7 +107,7 @@ class DynamoClaims(DynamoOffers):
         for one, was in zip(savings, self.save(savings, now), strict=True):
             if was and one.job.record.nonce is not None:
                 held[one.job.record.nonce[1]].append(one.job.record.as_claimed())
-        return [cut(in_order(claims, queues)) for claims in held]
+        return [paged(in_order(claims, queues)) for claims in held]
 
     def each_job(
         self,

@@ -12,7 +12,7 @@ from oncue.core.fencing import GONE, Refused
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.moment import Moment
-from oncue.core.operations import DEFAULT_LIMITS, OperationLimits, cut
+from oncue.core.operations import DEFAULT_LIMITS, OperationLimits, paged
 from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.core.rate import Limits
@@ -50,7 +50,7 @@ class MemoryClaims(MemoryState):
                     alone = len(share) == 1
                     record.take(named[record.queue], taker, now, (nonce, place), alone=alone)
                     self._refile(record)
-            return [cut([record.as_claimed() for record in share]) for share in shares]
+            return [paged([record.as_claimed() for record in share]) for share in shares]
 
     def _claimed_by(
         self, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
@@ -61,7 +61,7 @@ class MemoryClaims(MemoryState):
             if record.nonce is not None and record.nonce[0] == nonce and record.lease.until:
                 record.lease, record.updated_at = record.lease.heard_of(now), now
                 held[record.nonce[1]].append(record.as_claimed())
-        return [cut(in_order(claims, queues)) for claims in held]
+        return [paged(in_order(claims, queues)) for claims in held]
 
     def _choose(
         self, rooms: dict[str, int], limit: int, now: Moment, *, ahead: bool

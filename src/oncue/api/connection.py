@@ -205,7 +205,8 @@ class HttpConnection(asyncio.Protocol):
         self._head.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._head.add(name.lower(), value)
+        if self._is_in_head:  # trailers are ignored: they must not change what was decided
+            self._head.add(name.lower(), value)
 
     def on_headers_complete(self) -> None:
         self._moved = True

@@ -2,8 +2,8 @@
 order, and when a client has had enough time.
 
 Requests are answered one at a time. While one is answered, the next may arrive, and is the last
-that is read: what follows waits with the client. An answer is written as a whole; as long as the
-client does not read it, nothing else is done for it.
+that is parsed: a little of what follows is kept, the rest waits with the client. An answer is
+written as a whole; as long as the client does not read it, nothing else is done for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httptools
 
 from oncue.api.heads import Head
-from oncue.api.incoming import Incoming
+from oncue.api.incoming import BODY_AHEAD, Incoming
 from oncue.api.problems import HttpProblem
 from oncue.api.request import HttpAnswer, Request, new_request_id, problem_answer
 
@@ -107,8 +107,8 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_last:
             self._throw_away(data)
-        elif self._unread or self._waiting:
-            self._unread += data
+        elif self._waiting:
+            self._keep(self._unread + data)
         else:
             self._read(data)
 
@@ -130,6 +130,7 @@ class HttpConnection(asyncio.Protocol):
             self._close(True)
         else:
             self._answering.keeps_alive = False
+            self._is_last = self._reading is not self._answering
 
     def is_idle_for_long(self) -> None:
         if self.transport.get_write_buffer_size():  # it has not read its last answer either
@@ -156,7 +157,7 @@ class HttpConnection(asyncio.Protocol):
         """Read requests, until one waits for the one before it."""
         while data and not self._is_last:
             if self._waiting:
-                self._unread = data
+                self._keep(data)
                 break
             cut = len(data) if self._reading is not None else PIECE
             piece, data = data[:cut], data[cut:]
@@ -168,12 +169,19 @@ class HttpConnection(asyncio.Protocol):
             if self._withheld > HEAD_LIMIT:
                 self._refuse(_HEAD_TOO_LARGE)
                 return
-        if self._waiting:
-            self.hold_body()
         self._tell()
+
+    def _keep(self, data: bytes) -> None:
+        """Until the requests before it are answered. Reading goes on for a while: that is how the
+        end of the connection is noticed."""
+        self._unread = data
+        if len(data) > BODY_AHEAD:
+            self.hold_body()
 
     def _tell(self) -> None:
         """What its client keeps it waiting for."""
+        if self._is_full:  # that is told already
+            return
         if self._answering is not None or self._waiting or self._is_last:
             self._all.is_active(self)
         elif self._is_in_head:
@@ -245,7 +253,7 @@ class HttpConnection(asyncio.Protocol):
         if asked is not None and asked.expects and not asked.complete:
             asked.expects = False
             self.transport.write(_CONTINUE)
-        if not self._waiting:
+        if len(self._unread) <= BODY_AHEAD:
             self._resume()
 
     def hold_body(self) -> None:
@@ -303,13 +311,10 @@ class HttpConnection(asyncio.Protocol):
         """With what arrived meanwhile."""
         if self._waiting:
             self._begin(self._waiting.popleft())
-            return
-        data, self._unread = self._unread, b""
-        self._resume()
-        if data:
+        if not self._waiting:
+            data, self._unread = self._unread, b""
+            self._resume()
             self._read(data)
-        else:
-            self._tell()
 
     def _refuse(self, problem: HttpProblem) -> None:
         """Answer what is no request, after those before it, and read no more."""

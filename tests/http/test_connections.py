@@ -166,6 +166,18 @@ def test_an_idle_connection_is_closed_without_a_word(tmp_path: Path) -> None:
         assert rest(served.connect()) == b""
 
 
+def test_empty_lines_do_not_keep_a_connection(tmp_path: Path) -> None:
+    with serving(tmp_path, PATIENT._replace(idle_seconds=1.5)) as served:
+        connection = served.connect(LIVEZ)
+
+        def is_closed() -> bool:
+            with suppress(ConnectionError):
+                connection.sendall(b"\r\n")
+            return served.open() == 0
+
+        until(is_closed)
+
+
 # -- too many --------------------------------------------------------------------------------------
 
 
@@ -236,11 +248,14 @@ def test_answers_that_nobody_reads_do_not_add_up(tmp_path: Path) -> None:
         assert bodies(served.connect(LIVEZ), 1)[0]["status"] == "alive"
 
 
-def test_a_client_that_does_not_read_is_given_up(tmp_path: Path) -> None:
-    with serving(tmp_path, PATIENT._replace(unread_seconds=0)) as served:
+@pytest.mark.parametrize("more", [b"", b"\r\n", LIVEZ[:20], LIVEZ], ids=str)
+def test_a_client_that_does_not_read_is_given_up(tmp_path: Path, more: bytes) -> None:
+    """Also if it goes on sending."""
+    with serving(tmp_path, PATIENT._replace(unread_seconds=2)) as served:
         served.cue.schedule_many([{"payload": "x" * 250_000} for _ in range(40)])
-        served.connect(b"GET /jobs?limit=40 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        until(lambda: served.open() == 1)
+        connection = served.connect(b"GET /jobs?limit=40 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until(lambda: bool(served.http._connections._unread))
+        connection.sendall(more)
         until(lambda: served.open() == 0)
 
 
@@ -299,6 +314,30 @@ def test_requests_in_a_row_are_answered_in_their_order(tmp_path: Path) -> None:
     with serving(tmp_path, PATIENT) as served:
         told = [one["status"] for one in bodies(served.connect(sent), len(paths))]
         assert told == ["alive", 404, 404] * 200
+
+
+@pytest.mark.parametrize("size", [2, 10_000, 1_000_000])
+def test_a_body_behind_another_request_is_read_to_its_end(tmp_path: Path, size: int) -> None:
+    post = SLOW_BODY.replace(b"1000", str(size).encode())[:-1] + b"{}".ljust(size)
+    with serving(tmp_path, PATIENT) as served:
+        [alive, job, other] = bodies(served.connect(LIVEZ + post * 2), 3)
+        assert alive["status"] == "alive"
+        assert job["state"] == other["state"] == "scheduled"
+
+
+def test_only_a_little_is_kept_behind_a_request_that_waits(tmp_path: Path) -> None:
+    """The claim is not answered; its client goes on sending."""
+    wait = b'{"wait_seconds": 60}'
+    claim = SLOW_BODY.replace(b"/jobs", b"/queues/q/claim").replace(b"1000", b"%d" % len(wait))
+    large = LIVEZ[:-2] + b"x: " + b"y" * 10_000 + b"\r\n\r\n"
+    with serving(tmp_path, PATIENT) as served:
+        connection = served.connect(LIVEZ + claim[:-1] + wait + large)
+        connection.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            connection.sendall(large * 3000)
+        [held] = served.http._connections.open
+        assert held.held_bytes < 1024 * 1024
+        assert bodies(served.connect(LIVEZ), 1)[0]["status"] == "alive"
 
 
 def test_requests_that_come_with_the_end_of_a_body_are_answered_in_their_order(

@@ -96,6 +96,18 @@ def test_what_was_taken_for_a_client_that_has_left_is_released_at_once(
     assert {(claim.attempt, claim.attempt_base) for claim in again} == {(1, 0)}
 
 
+def test_a_client_that_has_sent_more_is_noticed_to_leave(place: Place) -> None:
+    place.cue.schedule(queue="q", id="mine")
+    with place.ask(lease_seconds=3600, wait_seconds=60) as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert place.store.asked.wait(LONG)
+        place.turn()
+    place.turn()
+    place.store.go.set()
+    until(lambda: place.cue.history("mine").attempts)
+    until(lambda: states(place.cue, ["mine"]) == {(State.SCHEDULED, 0, None)})
+
+
 def test_a_client_that_stays_gets_its_jobs(place: Place) -> None:
     place.cue.schedule(queue="q", id="mine")
     with place.ask(lease_seconds=3600) as connection:

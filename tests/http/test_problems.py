@@ -173,7 +173,7 @@ def test_what_no_store_can_keep_is_named(server: Server, body: bytes, pointer: s
 
 @pytest.mark.parametrize(
     "path",
-    ["/nowhere", "/jobs/", "/jobs/a/b", "/jobs/a/operations", "//jobs", "/queues//claim", "/%00"],
+    ["/nowhere", "/jobs/", "/jobs/a/b", "/jobs/a/operation", "//jobs", "/queues//claim", "/%00"],
 )
 def test_an_unknown_route_is_a_404(server: Server, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):

@@ -68,6 +68,18 @@ def test_offers_in_a_row_are_all_declined(server: Server) -> None:
     assert {answer["status"] for answer in told} == {"alive"}
 
 
+@pytest.mark.parametrize("trailer", [b"Content-Type: text/plain", b"Idempotency-Key: k"], ids=str)
+def test_trailers_of_a_body_are_ignored(server: Server, trailer: bytes) -> None:
+    """They come when the head was judged already."""
+    head = (
+        b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Idempotency-Key: trailed\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    [job] = answers(server, [head + b"2\r\n{}\r\n0\r\n\r\n"], 1)
+    [again] = answers(server, [head + b"2\r\n{}\r\n0\r\n" + trailer + b"\r\n\r\n"], 1)
+    assert again == job
+
+
 def test_an_encoded_slash_belongs_to_its_segment(server: Server) -> None:
     assert server.post("/jobs%2Fbatch").status == 404
     assert server.get("/%6Aobs").status == 200

@@ -1,9 +1,10 @@
 """One connection: HTTP/1.1 on the wire. httptools reads it; this decides what is answered, in which
 order, and when a client has had enough time.
 
-Requests are answered one at a time. While one is answered, no more is read than the next one, with
-those that came in the same `PIECE`: what follows waits with the client. An answer is written as a
-whole; as long as the client does not read it, nothing else is done for it.
+Requests are answered one at a time. While one is answered, no more is parsed than the next one,
+with those that came in the same `PIECE`: a little of what follows is kept, the rest waits with the
+client. An answer is written as a whole; as long as the client does not read it, nothing else is
+done for it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httptools
 
 from oncue.api.heads import Head
-from oncue.api.incoming import Incoming
+from oncue.api.incoming import BODY_AHEAD, Incoming
 from oncue.api.problems import HttpProblem
 from oncue.api.request import HttpAnswer, Request, new_request_id, problem_answer
 
@@ -105,8 +106,8 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_last:
             self._throw_away(data)
-        elif self._unread or self._waiting:
-            self._unread += data
+        elif self._waiting:
+            self._keep(self._unread + data)
         else:
             self._read(data)
 
@@ -130,6 +131,7 @@ class HttpConnection(asyncio.Protocol):
             self._close(True)
         else:
             self._answering.keeps_alive = False
+            self._is_last = self._reading is not self._answering
 
     def is_idle_for_long(self) -> None:
         if self.transport.get_write_buffer_size():  # it has not read its last answer either
@@ -157,7 +159,7 @@ class HttpConnection(asyncio.Protocol):
         left = memoryview(data)
         while left and not self._is_last:
             if self._waiting:
-                self._unread = bytes(left)
+                self._keep(bytes(left))
                 break
             piece, left = left[:PIECE], left[PIECE:]
             try:
@@ -169,9 +171,14 @@ class HttpConnection(asyncio.Protocol):
             if self._withheld > HEAD_LIMIT:
                 self._refuse(_HEAD_TOO_LARGE)
                 return
-        if self._waiting:
-            self.hold_body()
         self._tell()
+
+    def _keep(self, data: bytes) -> None:
+        """Until the requests before it are answered. Reading goes on for a while: that is how the
+        end of the connection is noticed."""
+        self._unread = data
+        if len(data) > BODY_AHEAD:
+            self.hold_body()
 
     def _tell(self) -> None:
         """What its client keeps it waiting for."""
@@ -209,7 +216,8 @@ class HttpConnection(asyncio.Protocol):
         self._head.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._head.add(name.lower(), value)
+        if self._is_in_head:  # trailers are ignored: they must not change what was decided
+            self._head.add(name.lower(), value)
 
     def on_headers_complete(self) -> None:
         self._moved = True
@@ -246,7 +254,7 @@ class HttpConnection(asyncio.Protocol):
         if asked is not None and asked.expects and not asked.complete:
             asked.expects = False
             self.transport.write(_CONTINUE)
-        if not self._waiting:
+        if len(self._unread) <= BODY_AHEAD:
             self._resume()
 
     def hold_body(self) -> None:
@@ -304,13 +312,10 @@ class HttpConnection(asyncio.Protocol):
         """With what arrived meanwhile."""
         if self._waiting:
             self._begin(self._waiting.popleft())
-            return
-        data, self._unread = self._unread, b""
-        self._resume()
-        if data:
+        if not self._waiting:
+            data, self._unread = self._unread, b""
+            self._resume()
             self._read(data)
-        else:
-            self._tell()
 
     def _refuse(self, problem: HttpProblem) -> None:
         """Answer what is no request, after those before it, and read no more."""

@@ -74,8 +74,8 @@ class Connections:
         self._lingering.pop(connection, None)
 
     def is_idle(self, connection: HttpConnection) -> None:
-        self.is_active(connection)
-        self._idle[connection] = self.loop.time()
+        """Since its last request: empty lines do not count."""
+        self._idle.setdefault(connection, self.loop.time())
 
     def is_active(self, connection: HttpConnection) -> None:
         self._idle.pop(connection, None)

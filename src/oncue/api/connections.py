@@ -122,7 +122,7 @@ class Connections:
             if size - connection.held_bytes < LEAST_READ:
                 self._break(connection)
             else:
-                self.does_not_read(connection)
+                self._unread[connection] = self.loop.time(), connection.held_bytes
 
     def _make_room(self) -> bool:
         for group in (self._idle, self._heads, self._lingering, self._unread):

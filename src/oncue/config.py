@@ -54,7 +54,7 @@ SETTINGS = (
     Setting(
         "max_unread_mib",
         256,
-        "memory that `oncue serve` keeps for answers that clients do not read, in MiB",
+        "MiB that `oncue serve` keeps of answers that nobody reads, and again of arriving bodies",
     ),
     Setting("rules", None, "the file of rules that the Flask application loads when it starts"),
     Setting(

@@ -212,6 +212,21 @@ def test_requests_that_are_being_answered_are_not_broken(tmp_path: Path) -> None
         assert sum(len(bodies(one, 1)[0]["items"]) for one in waiting) == PATIENT.connections
 
 
+def test_bodies_that_do_not_end_do_not_add_up(tmp_path: Path) -> None:
+    """Without a token: reports on claims have theirs in the body."""
+    most = 8 * 1024 * 1024
+    head = SLOW_BODY.replace(b"/jobs", b"/jobs/x/heartbeat").replace(b"1000", b"2000000")
+    with serving(tmp_path, PATIENT._replace(unread_bytes=most)) as served:
+        for _ in range(12):
+            with suppress(ConnectionError):
+                served.connect(head + b" " * 1_900_000)
+        until(lambda: served.open() <= 5)
+        until(lambda: served.http._connections._body_bytes <= most)
+        assert bodies(served.connect(LIVEZ), 1)[0]["status"] == "alive"
+        assert served.open() >= 3
+    assert served.http._connections._body_bytes == 0
+
+
 def test_a_low_limit_of_open_files_locks_nobody_out(tmp_path: Path) -> None:
     """Each of these clients had its answer, and sends a byte of its body from time to time."""
     command = [sys.executable, "-m", "oncue.cli", "--store", f"sqlite:///{tmp_path / 'jobs.db'}"]

@@ -81,6 +81,8 @@ class HttpConnection(asyncio.Protocol):
         self._is_full = False  # the client does not read
         self._is_last = False  # what arrives now is thrown away
         self._thrown_away = 0
+        self.body_bytes = 0
+        """That have arrived of the body of the request that is answered, unless it is streamed."""
         self.task: asyncio.Task[None] | None = None
         """That answers the request."""
 
@@ -237,8 +239,11 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._moved = True
-        if self._reading is not None:
-            self._reading.add(body)
+        asked = self._reading
+        if asked is not None:
+            asked.add(body)
+            if asked is self._answering and not asked.request.is_streamed:
+                self._all.receives(self, len(body))
 
     def on_message_complete(self) -> None:
         self._moved = True
@@ -285,7 +290,7 @@ class HttpConnection(asyncio.Protocol):
                 goes_on = self._send(asked, answer)
         finally:
             self._answering = self.task = None
-            self._all.busy.pop(self, None)
+            self._all.is_answered(self)
             if not goes_on:
                 self._close(asked.complete)
             elif not self._is_full:

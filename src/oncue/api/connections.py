@@ -30,7 +30,7 @@ class ConnectionLimits(NamedTuple):
     """How long a client may read hardly anything of an answer."""
     unread_bytes: int = 256 * 1024 * 1024
     """Of all answers that clients have not read yet. Beyond it, the connection that has not read
-    for longest is broken."""
+    for longest is broken. The same holds for bodies that have begun to arrive."""
 
 
 class Connections:
@@ -51,6 +51,7 @@ class Connections:
         self._heads: dict[HttpConnection, float] = {}
         self._unread: dict[HttpConnection, tuple[float, int]] = {}  # and with how many bytes
         self._lingering: dict[HttpConnection, float] = {}
+        self._body_bytes = 0
         self._ending = False
 
     def connect(self) -> HttpConnection:
@@ -96,6 +97,18 @@ class Connections:
             waiting -= one.held_bytes
             self._break(one)
 
+    def receives(self, connection: HttpConnection, size: int) -> None:
+        """A part of the body of the request that it answers."""
+        connection.body_bytes += size
+        self._body_bytes += size
+        if self._body_bytes > self.limits.unread_bytes:
+            self._break_slow()
+
+    def is_answered(self, connection: HttpConnection) -> None:
+        self.busy.pop(connection, None)
+        self._body_bytes -= connection.body_bytes
+        connection.body_bytes = 0
+
     def lingers(self, connection: HttpConnection) -> None:
         self._lingering[connection] = self.loop.time()
 
@@ -129,6 +142,10 @@ class Connections:
             if group:
                 self._break(next(iter(group)))
                 return True
+        return self._break_slow()
+
+    def _break_slow(self) -> bool:
+        """The connection whose body has been arriving for longest, if there is one."""
         waiting = (one for one in self.busy if one in self.open and one.waits_for_body)
         slow = next(waiting, None)
         if slow is not None:

@@ -93,7 +93,7 @@ class Request:
 
     __slots__ = (
         *("_at_hand", "_headers", "_query", "_receive", "answer_by", "began", "id", "job_id"),
-        *("may_read", "method", "parameters", "path", "query", "route"),
+        *("is_streamed", "may_read", "method", "parameters", "path", "query", "route"),
     )
 
     def __init__(
@@ -122,6 +122,8 @@ class Request:
         """When the host of the service needs the answer, monotonic."""
         self.may_read = True
         """Whether the caller may see what is in jobs."""
+        self.is_streamed = False
+        """Whether its body is read part by part, and not kept."""
         self._query = query
         self._headers = headers
         self._receive = receive
@@ -217,7 +219,7 @@ class Request:
 
     async def parts(self) -> AsyncIterator[bytes]:
         """The body as it arrives, part by part, and as it was sent."""
-        more = True
+        self.is_streamed = more = True
         while more:
             message = _there(await _in_time(self._receive()))
             if part := message.get("body", b""):

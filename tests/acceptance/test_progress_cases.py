@@ -207,7 +207,7 @@ def test_a_reclaimer_killed_in_the_middle_has_done_what_it_did_and_the_next_find
             cue.schedule(queue="work")
         cue.claim("work", "ada", limit=4)
         reclaimer = subprocess.Popen(
-            [sys.executable, "-m", "oncue.cli", "--store", url, "reclaim", *slowly],
+            [sys.executable, "-m", "oncue.cli", "--store", url, "reclaim", "--yes", *slowly],
             cwd=tmp_path,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -35,7 +35,8 @@ EVENT = {
 }
 TRIED = {
     "aws",
-    *("migrate", "config", "jobs", "queues", "rules", "events", "schedules", "top", "nodes"),
+    *("migrate", "config", "jobs", "tasks", "queues", "rules", "events", "schedules", "top"),
+    "nodes",
     *("forecast", "reclaim", "worker", "serve", "dump", "restore", "token", "doctor", "bench"),
     "inbox",
     "adopt",  # in test_cli_adopt.py
@@ -114,6 +115,14 @@ def test_queues_and_what_is_seen_of_them(place: Place) -> None:
     assert "The rate, 4,000/s, is what the partitions" in told.err
     assert place.run("forecast", "--json").json["rate_origin"] == "shards"
     place.run("queues", "delete", "mail", "--yes")
+
+
+def test_tasks(place: Place) -> None:
+    task = place.run("tasks", "add", "ada", "--after-days", "15", '{"text": "call"}', "--json").json
+    assert [one["requestId"] for one in place.run("tasks", "list", "ada", "--json").json["items"]]
+    assert place.run("tasks", "show", "ada", task["requestId"], "--json").json["text"] == "call"
+    place.run("tasks", "remove", "ada", task["requestId"])
+    assert place.run("tasks", "list", "ada", "--json").json["items"] == []
 
 
 def test_rules_events_schedules_and_tokens(place: Place) -> None:

@@ -67,6 +67,7 @@ _VARYING = (
     (r"\d[\d.]* (ms|s|min|h|d)\b", "LENGTH"),
     (r"(seconds\"?:?) +[\d.]+", r"\1 NUMBER"),
     (r"(cursor\"?:?) \S+", r"\1 CURSOR"),
+    (r"(\"epoch\":) \d+", r"\1 NUMBER"),
     (r"[·█▏▎▍▌▋▊▉▁▂▃▄▅▆▇]+", "BAR"),
     (r" +", " "),
 )

@@ -147,7 +147,6 @@ def test_rules_are_listed_by_name_a_page_at_a_time(server: Server) -> None:
     ("path", "pointer"),
     [
         ("/rules?limit=0", "?limit"),
-        ("/rules?cursor=%FC", "?"),
         ("/rules?cursor=ü", "?cursor"),
         ("/rules?cursor=AA", "?cursor"),
         ("/rules?name=x", "?name"),

@@ -45,7 +45,7 @@ class Witness(WrappedStore):
             case "touch" | "settle":
                 return self._write(self._writes(call, self._since(call.args[1])), go)
             case "put_operation":
-                job_id, epoch, _, now = call.args
+                job_id, epoch, _, now, *_ = call.args
                 write = Wrote(job_id, epoch, "operation", None, self._since(now))
                 return self._write([write], go)
             case "reclaim":

@@ -281,12 +281,8 @@ class LocalJobs(Local, JobVerbs[NewJob]):
             raise unknown(job_id)
         return found
 
-    def history(self, job_id: str, after: Cursor | None = None, limit: int = MOST_ITEMS) -> History:
-        check_page(after, limit)
-        found = self.store.history(possible_id(job_id), after, limit)
-        if found == History():
-            self.job(job_id)  # which says so if there is none
-        return found
+    def history(self, job_id: str, after: Cursor | None = None) -> History:
+        return history_of(self, job_id, after)
 
     def page(self, wanted: JobFilter, after: Cursor | None = None, limit: int = 50) -> JobPage:
         check_page(after, limit)
@@ -339,6 +335,17 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         if why is not None and why.reason == "state":
             raise illegal(verb, job)
         return job
+
+
+def history_of(
+    cue: LocalJobs, job_id: str, after: Cursor | None, limit: int = MOST_ITEMS
+) -> History:
+    """`history`, with at most so many operations."""
+    check_page(after, limit)
+    found = cue.store.history(possible_id(job_id), after, limit)
+    if found == History():
+        cue.job(job_id)  # which says so if there is none
+    return found
 
 
 def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.OncueError | None]:

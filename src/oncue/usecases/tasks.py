@@ -53,7 +53,7 @@ def owned(job: Job | None, user: str) -> Job:
 def removable(task: Job) -> Job:
     """The task, if it can still be removed."""
     if task.state is not State.SCHEDULED:
-        status = STATUSES[task.state]
+        status = STATUS_OF[task.state]
         raise IllegalState(f"cannot remove task {task.id}: it is {status}.", task.state)
     return task
 

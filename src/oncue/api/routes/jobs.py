@@ -22,6 +22,7 @@ from oncue.core.errors import IdTaken, InvalidInput
 from oncue.core.job import Job, JobFilter, NewJob, Operation
 from oncue.core.lifecycle import State
 from oncue.usecases import intake
+from oncue.usecases.jobs import history_of
 from oncue.wire import jobs as wire
 from oncue.wire.converting import written
 from oncue.wire.formats import Nothing
@@ -142,7 +143,7 @@ async def list_operations(service: Service, request: Request) -> HttpAnswer:
     cue, job_id = service.cue, request.subject
 
     def page(after: Cursor | None, limit: int) -> Page[Operation]:
-        return cue.history(job_id, after, limit).operation_page
+        return history_of(cue, job_id, after, limit).operation_page
 
     found = await service.read(read_page, request.query, page)
     return json_answer(wire.Operations.of(found))

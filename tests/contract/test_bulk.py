@@ -386,7 +386,7 @@ def test_a_short_page_looks_past_jobs_that_do_not_fit(desk: Desk, wanted: Any) -
     "text",
     ["", "1800000000000.a", "[]", "{}", "[1]", "null", '["waiting"]', '[1e400,"a"]', '["a","b"]',
      f'[{10**30},"a"]', '["nowhere","q",1,1,"a"]', '["owned",1,"a"]', "[" * 100_000,
-     '["waiting","\\ud800",1,1,"a"]', '[1,"\\ud800"]'],
+     '["waiting","p",1,1,"a"]', '["waiting","\\ud800",1,1,"a"]', '[1,"\\ud800"]'],
     ids=lambda text: text[:40],
 )  # fmt: skip
 def test_a_text_that_is_no_place_of_the_walk_is_refused(desk: Desk, text: str) -> None:

@@ -139,7 +139,9 @@ def _from(walks: list[Walk], after: Cursor | None) -> tuple[list[Walk], Place | 
         return walks, None
     name, *place = place_at(after, *(walk.shape for walk in walks))
     for number, walk in enumerate(walks):
-        if (walk.name, walk.shape[1:]) == (name, tuple(map(type, place))):
+        first = walk.before_all[0]  # the queue that is wanted; "": all; a number: not by queue
+        elsewhere = isinstance(first, str) and first not in ("", place[0])
+        if (walk.name, walk.shape[1:]) == (name, tuple(map(type, place))) and not elsewhere:
             return walks[number:], tuple(place)
     raise not_a_cursor()
 

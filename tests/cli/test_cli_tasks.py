@@ -74,10 +74,7 @@ def test_the_task_of_another_user_is_not_found(tasks: Tasks) -> None:
         (["add", "ada", "--after-days", "-1"], "--after-days: must be a whole number from 0"),
         (["add", "", "--after-days", "1"], "USER: must be text of 1 to 200 characters"),
         (["add", "ada", "[]", "--after-days", "1"], "JSON: the content of a task is a JSON object"),
-        (
-            ["add", "ada", '{"status": 1}', "--after-days", "1"],
-            "JSON /status: the server sets this",
-        ),
+        (["add", "ada", '{"status": 1}', "--after-days", "1"], "JSON /status: the server sets"),
         (["add", "ada", '{"userId": 1}', "--after-days", "1"], "JSON /userId: is not content"),
     ],
 )

@@ -69,10 +69,13 @@ def test_the_task_of_another_user_is_not_found(tasks: Tasks) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["add", "ada"], "give either a dueDate (YYYY-MM-DD) or afterDays"),
-        (["add", "ada", "--due-date", "tomorrow"], "must be a date such as 2026-12-01"),
-        (["add", "ada", "[]", "--after-days", "1"], "the content of a task is a JSON object"),
-        (["add", "ada", '{"status": "x"}', "--after-days", "1"], "the server sets this field"),
+        (["add", "ada"], "Error: give either --due-date YYYY-MM-DD or --after-days N."),
+        (["add", "ada", "--due-date", "tomorrow"], "--due-date: must be a date such as 2026-12-01"),
+        (["add", "ada", "--after-days", "-1"], "--after-days: must be a whole number from 0"),
+        (["add", "", "--after-days", "1"], "USER: must be text of 1 to 200 characters"),
+        (["add", "ada", "[]", "--after-days", "1"], "JSON: the content of a task is a JSON object"),
+        (["add", "ada", '{"status": 1}', "--after-days", "1"], "JSON /status: the server sets"),
+        (["add", "ada", '{"userId": 1}', "--after-days", "1"], "JSON /userId: is not content"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, arguments: list[str], complaint: str) -> None:

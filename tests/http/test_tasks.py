@@ -209,6 +209,7 @@ def test_a_task_is_removed_only_while_it_is_scheduled(server: Server) -> None:
     task = started(server, "too-late")
     reply = server.delete(f"/tasks/too-late/{task['requestId']}")
     assert (reply.status, reply.json["type"]) == (409, "/problems/illegal-state")
+    assert reply.json["detail"].endswith("it is STARTED.")
     server.post(f"/jobs/{task['requestId']}/complete", FORCE)
     assert server.delete(f"/tasks/too-late/{task['requestId']}").status == 409
     assert seen(server, task).json["status"] == "COMPLETED"

@@ -13,10 +13,12 @@ from oncue.cli.nouns import answer, answer_list
 from oncue.core.cursor import MOST_ITEMS
 from oncue.core.errors import InvalidInput, NotFound
 from oncue.core.job import Job, JobFilter
+from oncue.core.moment import Moment
 from oncue.core.queue import TASKS
 from oncue.usecases import tasks as usecase
 
 NO_TASKS = "There are no such tasks here."
+_PLACES = {"userId": "USER", "dueDate": "--due-date", "afterDays": "--after-days"}
 
 
 @click.group(cls=Group)
@@ -94,8 +96,7 @@ def add(
     """
     app.may_create = True
     given = {"userId": user, "dueDate": due_date, "afterDays": after_days}
-    fields = _object(content) | {name: one for name, one in given.items() if one is not None}
-    job = usecase.as_job(fields, app.cue.clock.now())
+    job = _job(_object(content), given, app.cue.clock.now())
     payload = job.pop("payload")
     stored = usecase.fields_of(app.cue.schedule(payload, **job))
     answer(app, stored, f"{stored['requestId']}  due {stored['dueDate']}")
@@ -110,7 +111,7 @@ def remove(app: App, user: str, request_id: str) -> None:
 
     $ oncue tasks remove ada 3f0a9c1e-8d52-4a6b-9a75-0d1c2b3a4f5e
     """
-    job = app.cue.cancel(_task(app, user, request_id).id)
+    job = app.cue.cancel(usecase.removable(_task(app, user, request_id)).id)
     answer(app, {"requestId": job.id, "removed": True}, f"Task {job.id} is removed.")
 
 
@@ -120,6 +121,20 @@ def _task(app: App, user: str, request_id: str) -> Job:
     except NotFound:
         hint = "'oncue tasks list USER' lists them."
         raise NotFound(f"there is no such task of this user. {hint}") from None
+
+
+def _job(content: dict[str, Any], given: dict[str, Any], now: Moment) -> dict[str, Any]:
+    """The job that the task is; what is wrong is named as on the command line."""
+    for name in given.keys() & content.keys():
+        raise InvalidInput(f"is not content: give it as {_PLACES[name]}.", f"JSON /{name}")
+    if (given["dueDate"] is None) == (given["afterDays"] is None):
+        raise InvalidInput("give either --due-date YYYY-MM-DD or --after-days N.")
+    fields = content | {name: one for name, one in given.items() if one is not None}
+    try:
+        return usecase.as_job(fields, now)
+    except InvalidInput as problem:
+        name = problem.pointer.removeprefix("/")
+        raise InvalidInput(problem.detail, _PLACES.get(name, f"JSON /{name}")) from None
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from oncue.core import moment
 from oncue.core.checks import whole
-from oncue.core.errors import InvalidInput, NotFound
+from oncue.core.errors import IllegalState, InvalidInput, NotFound
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 from oncue.core.queue import TASKS
@@ -48,6 +48,14 @@ def owned(job: Job | None, user: str) -> Job:
     if job is None or job.queue != TASKS or job.owner != user or not is_listed(job, None):
         raise NotFound("There is no such task of this user.")
     return job
+
+
+def removable(task: Job) -> Job:
+    """The task, if it can still be removed."""
+    if task.state is not State.SCHEDULED:
+        status = STATUS_OF[task.state]
+        raise IllegalState(f"cannot remove task {task.id}: it is {status}.", task.state)
+    return task
 
 
 def request_id_of(key: str) -> str:

@@ -89,8 +89,7 @@ async def remove_task(service: Service, request: Request) -> HttpAnswer:
     """
 
     def removed() -> None:
-        _task(service, request)
-        service.cue.cancel(request.parameters[1])
+        service.cue.cancel(tasks.removable(_task(service, request)).id)
 
     await service.acue.write(removed)
     return HttpAnswer(204, b"")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oncue.core.cursor import MOST_ITEMS
 from tests.cli.terminal import Terminal, run, scheduler, see, shell
 
 PARIS = {"TZ": "Europe/Paris"}
@@ -148,6 +149,19 @@ def test_an_id_that_is_taken_is_a_conflict_unless_it_is_the_same_job(tmp_path: P
     ended = run("jobs", "add", "2", "--id", "x", cwd=tmp_path)
     assert ended.code == 4
     assert "created with other fields" in ended.err
+
+
+def test_show_has_all_operations_also_if_one_answer_has_no_room_for_them(tmp_path: Path) -> None:
+    names = [f"step-{number}" for number in range(MOST_ITEMS + 1)]
+    with scheduler(tmp_path) as cue:
+        cue.schedule(id="long")
+        [claim] = cue.claim("default", "host-a:1")
+        for name in names:
+            cue.operation("long", cue.token(claim), name, "succeeded")
+    shown = run("jobs", "show", "long", "--json", cwd=tmp_path).json
+    assert [one["name"] for one in shown["operations"]] == names
+    assert "operations_cursor" not in shown
+    assert f"  {names[-1]} " in run("jobs", "show", "long", cwd=tmp_path).out
 
 
 # -- list ----------------------------------------------------------------------------------------

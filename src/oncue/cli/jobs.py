@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from oncue.cli.times import LENGTH, TIME
 from oncue.clock import SystemClock
 from oncue.core import payload as payloads
 from oncue.core.errors import InvalidInput, TooLarge
-from oncue.core.job import Job
+from oncue.core.job import History, Job
 from oncue.core.lifecycle import State
 from oncue.core.moment import from_datetime, parse, to_datetime
 from oncue.core.text import why_not_json
@@ -154,7 +155,7 @@ def show(app: App, job_id: str) -> None:
     $ oncue jobs show ID --json | jq .attempts
     """
     job = app.cue.job(job_id)
-    history = app.cue.history(job_id)
+    history = _whole_history(app, job_id)
     if app.as_json:
         output.document(written(wire.JobWithHistory, job, history))
     else:
@@ -162,6 +163,17 @@ def show(app: App, job_id: str) -> None:
 
         job = _with_put_off(app, job)
         timeline.draw(job, app.cue.queue(job.queue), history, app.cue.clock.now())
+
+
+def _whole_history(app: App, job_id: str) -> History:
+    """With all operations: one answer has only the first of very many."""
+    history = app.cue.history(job_id)
+    while history.operations_cursor is not None:
+        rest = app.cue.history(job_id, history.operations_cursor)
+        operations = history.operations + rest.operations
+        cursor = rest.operations_cursor
+        history = replace(history, operations=operations, operations_cursor=cursor)
+    return history
 
 
 def _with_put_off(app: App, job: Job) -> Job:

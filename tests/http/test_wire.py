@@ -83,3 +83,25 @@ def test_trailers_of_a_body_are_ignored(server: Server, trailer: bytes) -> None:
 def test_an_encoded_slash_belongs_to_its_segment(server: Server) -> None:
     assert server.post("/jobs%2Fbatch").status == 404
     assert server.get("/%6Aobs").status == 200
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        (
+            b"POST /jobs HTTP/1.1\r\nContent-Length: abc\r\n\r\n",
+            "Invalid character in Content-Length",
+        ),
+        (b"POST / HTTP/1.1\r\nContent Type: a\r\n\r\n", "Invalid header token"),
+        (b"hello\r\n\r\n", "Invalid method encountered"),
+        (b"GET http://[ HTTP/1.1\r\n\r\n", ""),
+    ],
+    ids=lambda one: one[:8],
+)
+def test_what_is_no_request_is_refused_with_the_reason(
+    server: Server, head: bytes, reason: str
+) -> None:
+    [problem] = answers(server, [head], 1)
+    assert problem["status"] == 400
+    why = f": {reason}" if reason else ""
+    assert problem["detail"] == f"This is not a request that HTTP/1.1 knows{why}."

@@ -30,7 +30,6 @@ PIECE = 4 * 1024  # bytes that are read at once: each request may be very short
 LINGER_LIMIT = 4 * 1024 * 1024  # bytes that are thrown away after the last answer
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
-_NOT_HTTP = HttpProblem("malformed", "This is not a request that HTTP/1.1 knows.")
 _HEAD_TOO_LARGE = HttpProblem(
     "too-large",
     f"The request's line and headers are too large; at most {HEAD_LIMIT:,} bytes are read.",
@@ -165,8 +164,8 @@ class HttpConnection(asyncio.Protocol):
             try:
                 if again := self._parse(piece):
                     left = memoryview(again + left)
-            except httptools.HttpParserError:
-                self._refuse(self._head.fault or _NOT_HTTP)
+            except httptools.HttpParserError as error:
+                self._refuse(self._head.fault or _not_http(error))
                 return
             if self._withheld > HEAD_LIMIT:
                 self._refuse(_HEAD_TOO_LARGE)
@@ -359,6 +358,12 @@ class HttpConnection(asyncio.Protocol):
         self._thrown_away += len(data)
         if self._thrown_away > LINGER_LIMIT:
             self.transport.abort()
+
+
+def _not_http(error: httptools.HttpParserError) -> HttpProblem:
+    """The parser's reasons are fixed texts: they repeat nothing of the request."""
+    why = "" if isinstance(error, httptools.HttpParserCallbackError) else f": {error}"
+    return HttpProblem("malformed", f"This is not a request that HTTP/1.1 knows{why}.")
 
 
 def _parser(connection: HttpConnection) -> Any:

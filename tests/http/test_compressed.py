@@ -75,6 +75,7 @@ def test_a_bomb_is_a_413_and_does_not_go_off(
     before, memory = count(server), peak_bytes(server)
     reply = post(server, path, bomb(size), media_type)
     assert reply.status == 413
+    assert "inflated" in reply.json["detail"]
     assert count(server) == before
     assert peak_bytes(server) - memory < 16 * BODY_LIMIT
 

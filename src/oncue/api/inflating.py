@@ -50,7 +50,7 @@ class Inflating:
             has_more = len(part) == PIECE and not self._member.eof
             self._size += len(part)
             if self._size > self._limit:
-                raise too_large(self._limit)
+                raise too_large(self._limit, "inflated, ")
             yield part
 
     def end(self) -> None:
@@ -79,8 +79,8 @@ def inflating(encoding: str | None, limit: int) -> Inflating | None:
     return Inflating(limit)
 
 
-def too_large(limit: int) -> HttpProblem:
-    text = f"The body is too large; at most {limit:,} bytes are read here."
+def too_large(limit: int, when: str = "") -> HttpProblem:
+    text = f"The body is too large; {when}at most {limit:,} bytes are read here."
     return HttpProblem("too-large", text)
 
 

@@ -314,6 +314,14 @@ def test_without_tokens_nothing_but_loopback_is_bound(tmp_path: Path, host: str)
     assert not server.url
 
 
+def test_a_server_that_refuses_everybody_says_so(tmp_path: Path) -> None:
+    with access(tmp_path) as tokens:
+        tokens.create("ci")
+        tokens.revoke("ci")
+    with running_server(tmp_path) as server:
+        assert until(lambda: "oncue token allow-loopback" in server.log)
+
+
 def test_with_a_token_any_address_may_be_bound(tmp_path: Path) -> None:
     with access(tmp_path) as tokens:
         _, text = tokens.create(scopes=["read"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 from collections.abc import Iterator, MutableMapping
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from oncue.api.app import Service
+from oncue.api.incoming import Incoming
 from oncue.api.request import Request
 from oncue.api.routes.jobs import derived_id
 from oncue.scheduler import Scheduler
@@ -251,3 +253,37 @@ def test_trouble_with_the_store_says_how_much_is_stored(tmp_path: Path) -> None:
     assert "1,000 jobs of this batch are stored" in problem["detail"]
     with Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as again:
         assert len(list(again.jobs())) == 1000
+
+
+class Idle:
+    """The connection of a body that is there."""
+
+    def await_body(self) -> None: ...
+
+    def hold_body(self) -> None: ...
+
+
+def test_a_small_body_that_stands_for_many_jobs_ends_when_its_client_leaves(tmp_path: Path) -> None:
+    line = b'{"payload": "%s"}\n' % (b"x" * 1000)
+    body = Incoming(Idle())
+    body.add(gzip.compress(line * 5000))
+    body.finish()
+    body.leave()
+    headers = {
+        b"host": b"localhost",
+        b"content-type": NDJSON.encode(),
+        b"content-encoding": b"gzip",
+    }
+    request = Request("POST", b"/jobs/batch", b"", headers, body.receive, body)
+    with Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as cue:
+        service = Service(cue, open_to_all=True)
+        assert asyncio.run(service.respond(request)) is None
+        service.close()
+        assert 0 < len(list(cue.jobs())) < 5000
+
+
+def test_many_empty_lines_are_counted(server: Server) -> None:
+    report = post(server, b"\n" * 2500 + b"{}\n" + b"\n" * 3000 + b"nonsense\n").json
+    assert (report["accepted"], report["rejected_count"]) == (1, 1)
+    assert report["rejected"][0]["line"] == 5502
+    assert [line for line, one in enumerate(report["ids"], 1) if one is not None] == [2501]

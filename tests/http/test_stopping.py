@@ -6,6 +6,9 @@ import json
 import socket
 from pathlib import Path
 
+import pytest
+
+from oncue.api import connections
 from oncue.api.server import HttpServer
 from oncue.core.job import JobFilter
 from oncue.scheduler import Scheduler
@@ -34,3 +37,15 @@ def test_one_that_takes_too_long_is_cut_off_and_it_is_told(tmp_path: Path) -> No
         assert head.startswith(b"HTTP/1.1 503 ")
         assert json.loads(body)["type"] == "/problems/stopping"
         assert cue.page(JobFilter()).items == []
+
+
+def test_half_a_request_does_not_hold_up_the_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HALF_SECONDS", 0.0)
+    with Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as cue:
+        server = HttpServer(cue, "127.0.0.1", 0)
+        server.start()
+        with begun(server) as connection:
+            assert server.stop(30)
+            assert connection.makefile("rb").read().startswith(b"HTTP/1.1 503 ")

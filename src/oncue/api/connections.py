@@ -8,6 +8,7 @@ those that take too long: each list is in the order in which they began.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from email.utils import formatdate
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from oncue.api.connection import HttpConnection
 
 LOOK_SECONDS = 1.0
 LINGER_SECONDS = 2.0
+HALF_SECONDS = 5.0  # for which a server that stops waits for the rest of a request
 LEAST_READ = 64 * 1024  # bytes that a client must read in `unread_seconds`
 
 
@@ -161,19 +163,26 @@ class Connections:
         self._ending = True
         for connection in list(self.open):
             connection.end()
-        until = self.loop.time() + seconds
-        while (self.open or self.busy) and self.loop.time() < until:
+        began = self.loop.time()
+        while (self.open or self.busy) and self.loop.time() < began + seconds:
             self.look()
+            if self.loop.time() >= began + HALF_SECONDS:
+                self._cancel(one for one in self.busy if one.waits_for_body)
             await asyncio.sleep(0.02)
         in_time = not (self.open or self.busy)
-        tasks = [one.task for one in self.busy if one.task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
+        if tasks := self._cancel(self.busy):
             await asyncio.wait(tasks, timeout=1.0)
         for connection in list(self.open):
             connection.transport.close()
         return in_time
+
+    @staticmethod
+    def _cancel(connections: Iterable[HttpConnection]) -> list[asyncio.Task[None]]:
+        """Cut their requests short; they are told."""
+        tasks = [one.task for one in connections if one.task is not None]
+        for task in tasks:
+            task.cancel()
+        return tasks
 
 
 def _since(group: dict[HttpConnection, float], before: float) -> list[HttpConnection]:

@@ -66,7 +66,7 @@ class Head:
             parsed = httptools.parse_url(url)
             path, query = parsed.path or b"/", parsed.query or b""
         method = parser.get_method().decode("ascii")
-        return Request(method, path, query, self._headers, body.receive, body.at_hand)
+        return Request(method, path, query, self._headers, body.receive, body)
 
     def without_offer(self, parser: Any) -> bytes:
         """The same head without its offer of another protocol (`Upgrade`), which is declined."""

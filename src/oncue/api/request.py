@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from oncue.api.arrival import PENDING, at_once, in_time
+from oncue.api.incoming import Incoming
 from oncue.api.inflating import Inflating, inflating, too_large
 from oncue.api.problems import HttpProblem, invalid
 from oncue.api.unreadable import UNREADABLE, read_json, unreadable
@@ -92,7 +93,7 @@ class Request:
     leaves open, decoded."""
 
     __slots__ = (
-        *("_at_hand", "_headers", "_query", "_receive", "answer_by", "began", "id", "job_id"),
+        *("_body", "_headers", "_query", "_receive", "answer_by", "began", "id", "job_id"),
         *("is_streamed", "may_read", "method", "parameters", "path", "query", "route"),
     )
 
@@ -103,10 +104,10 @@ class Request:
         query: bytes,
         headers: Mapping[bytes, bytes],
         receive: Receive,
-        at_hand: Callable[[], bytes | None] = lambda: None,
+        body: Incoming | None = None,
     ) -> None:
-        """The names of `headers` are in lower case. `receive` is the one of ASGI; `at_hand` gives
-        the whole body at once, if it has arrived."""
+        """The names of `headers` are in lower case. `receive` is the one of ASGI; `body` is what it
+        receives, if that is known."""
         self.method = method
         self.path = path.decode("ascii", "backslashreplace")
         self.parameters: tuple[str, ...] = ()
@@ -127,7 +128,7 @@ class Request:
         self._query = query
         self._headers = headers
         self._receive = receive
-        self._at_hand = at_hand
+        self._body = body
 
     @property
     def subject(self) -> str:
@@ -185,7 +186,7 @@ class Request:
 
     async def body(self, limit: int = BODY_LIMIT) -> bytes:
         """The whole body, which must be JSON if there is any."""
-        text = self._at_hand()
+        text = None if self._body is None else self._body.at_hand()
         if text is None:
             text = await _in_time(self._whole(limit))
         elif len(text) > limit:
@@ -235,6 +236,11 @@ class Request:
         """Whether the client has left. Only after the body has been read, and without waiting."""
         message = at_once(self._receive())
         return message is not PENDING and bool(message["type"] == "http.disconnect")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client is known to have left; at any time."""
+        return self._body is not None and self._body.gone
 
     def require_media_type(self, allowed: Collection[str]) -> str:
         """The media type of the body, one of these."""

@@ -27,8 +27,10 @@ class HttpServer:
     def __init__(
         self, cue: Scheduler, host: str, port: int, *, limits: ConnectionLimits | None = None
     ) -> None:
-        local = is_loopback(host)
-        if not local and not Access(cue.store, cue.clock).configured:
+        local, access = is_loopback(host), Access(cue.store, cue.clock)
+        self.refuses_all = access.closed and not access.configured
+        """Every caller needs a token, and there is none."""
+        if not local and not access.configured:
             raise _open_to_all(host)
         self._socket = _listen(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
@@ -127,9 +129,8 @@ def check_address(host: str, port: int) -> None:
 
 def _open_to_all(host: str) -> InvalidInput:
     return InvalidInput(
-        f"{host} can be reached from other machines, and without an access token anyone there "
-        "could send requests. Create a token first ('oncue token create'), or listen on "
-        "127.0.0.1.",
+        f"{host} can be reached from other machines, where every caller needs an access token, and "
+        "there is none. Create one first ('oncue token create'), or listen on 127.0.0.1.",
         "/host",
     )
 

@@ -90,6 +90,12 @@ def _run(cue: Scheduler, server: HttpServer | None, no_engine: bool) -> None:
         if server is not None:
             server.start()
             output.note(f"Listening on {server.url}; {server.url}/docs describes every request.")
+            if server.refuses_all:
+                output.note(
+                    "The last access token was revoked, so every request is refused: create one "
+                    "with 'oncue token create', or accept requests from this machine without one, "
+                    "by 'oncue token allow-loopback'."
+                )
         _show(line, _status(cue, 0.0))
         while not stopping.wait(STATUS_SECONDS):
             _show(line, _status(cue, cue.clock.monotonic() - began))

@@ -69,7 +69,8 @@ async def create_jobs(service: Service, request: Request) -> HttpAnswer:
                 batch.splitter = _splitter(request)
             pieces = batch.pieces(block)
             while await service.take_in(batch.take, pieces):
-                pass
+                if request.is_gone:  # a small block may stand for very many jobs
+                    raise Gone
         await service.take_in(batch.end)
     except StoreError as error:
         logger.error("%s: %s", request.id, error, extra={"request_id": request.id})
@@ -161,8 +162,12 @@ class BatchIntake:
 
     def _store_all(self, texts: list[bytes | None]) -> None:
         for start in range(0, len(texts), STEP):
+            some = texts[start : start + STEP]
+            if isinstance(self.splitter, Lines) and set(some) == {b""}:
+                self._line += len(some)
+                continue
             refused: dict[int, HttpProblem] = {}
-            jobs = dict(self._taken_in(texts[start : start + STEP], refused))
+            jobs = dict(self._taken_in(some, refused))
             stored = self._cue.store_jobs(list(jobs.values()))
             lines = list(jobs) if stored.refused else []
             for position, error in stored.refused.items():

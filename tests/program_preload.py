@@ -7,6 +7,8 @@ import importlib
 import pkgutil
 
 import oncue
+from oncue.api.routes.docs import load_docs
+from oncue.core.zone import load_zones
 
 LATE = ("uvloop", "tests.program")
 
@@ -17,6 +19,8 @@ def _import_all() -> None:
             importlib.import_module(module.name)
     for name in LATE:
         importlib.import_module(name)
+    load_docs()
+    load_zones()
 
 
 _import_all()

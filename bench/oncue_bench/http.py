@@ -10,13 +10,13 @@ from oncue_bench.processes import Measured
 from oncue_bench.report import Row
 from oncue_bench.rounds import Ground, in_turn, percentile, rate, ratios
 
-POST_GOAL = 0.5
+POST_GOAL = 0.6
 BATCH_GOAL = 0.5
 BATCH_RATE_GOAL = 100_000
 SERVER_PEAK_GOAL_MIB = 200.0
 MEANWHILE_GOAL_MS = 200.0
 CALL_GOAL = 0.5
-MANY_RATE_GOAL = 20_000
+MANY_RATE_GOAL = 30_000
 IDLE_CPU_GOAL_PERCENT = 0.5
 
 

@@ -306,11 +306,9 @@ class HttpConnection(asyncio.Protocol):
 
     def _written(self, answer: HttpAnswer, request_id: str, ends: bool) -> bytes:
         """The head of an answer."""
-        lines = [_LINES[answer.status], self._all.date]
-        for name, value in answer.all_headers(request_id):
-            lines += (name, ": ", value, "\r\n")
-        lines.append("connection: close\r\n\r\n" if ends else "\r\n")
-        return "".join(lines).encode("latin-1", "replace")
+        last = "connection: close\r\n\r\n" if ends else "\r\n"
+        text = f"{_LINES[answer.status]}{self._all.date}{answer.head(request_id)}{last}"
+        return text.encode("latin-1", "replace")
 
     def _go_on(self) -> None:
         """With what arrived meanwhile."""

@@ -63,19 +63,17 @@ class HttpAnswer(NamedTuple):
             fields["sample"] = msgspec.Raw(write_json(list(map(_shown, _raw_items(sample)))))
         return self._replace(body=write_json(_shown(fields)))
 
-    def all_headers(self, request_id: str) -> list[tuple[str, str]]:
-        """As they are sent."""
-        found = [("x-request-id", request_id)]
+    def head(self, request_id: str) -> str:
+        """Its headers, as they are sent: a line for each."""
+        lines = f"x-request-id: {request_id}\r\n"
         if self.status not in WITHOUT_CONTENT:
-            found += [
-                ("content-type", self.media_type),
-                ("content-length", str(len(self.body))),
-            ]
+            size = len(self.body)
+            lines += f"content-type: {self.media_type}\r\ncontent-length: {size}\r\n"
         for name, value in self.headers.items():
             if not value.isprintable():
                 raise ValueError(f"the header {name} has a control character")
-            found.append((name.replace("_", "-"), value))
-        return found
+            lines += f"{name.replace('_', '-')}: {value}\r\n"
+        return lines
 
 
 def json_answer(fields: Any, status: int = 200, **headers: str) -> HttpAnswer:

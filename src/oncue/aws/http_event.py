@@ -88,7 +88,7 @@ def as_event(request: Request, answer: HttpAnswer) -> dict[str, Any]:
     body, is_base64 = _written(content)
     return {
         "statusCode": answer.status,
-        "headers": dict(answer.all_headers(request.id)),
+        "headers": dict(line.split(": ", 1) for line in answer.head(request.id).splitlines()),
         "body": body,
         "isBase64Encoded": is_base64,
     }

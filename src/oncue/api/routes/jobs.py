@@ -12,7 +12,7 @@ import msgspec
 
 from oncue.api.paging import PAGE, bounded, moment_of, read_page
 from oncue.api.problems import HttpProblem, invalid
-from oncue.api.request import HttpAnswer, Request, json_answer
+from oncue.api.request import HttpAnswer, Request, json_answer, write_json
 from oncue.api.routing import Answered, Routes
 from oncue.core import moment
 from oncue.core.access import Scope
@@ -74,7 +74,8 @@ async def create_job(service: Service, request: Request) -> HttpAnswer:
         return json_answer(written(wire.Job, existing), location=place)
     if existing is not None:  # the same fields, counted from the same moment, make the same job
         new = intake.new_job(fields, moment.from_datetime(existing.created_at))
-    return json_answer(wire.Job.of_new(new), 201, location=place)._replace(is_own=True)
+    body = write_json(wire.Job.of_new(new))
+    return HttpAnswer(201, body, headers={"location": place}, is_own=True)
 
 
 def new_job(fields: Any, now: moment.Moment, derived: str | None = None) -> NewJob:

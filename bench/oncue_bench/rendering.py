@@ -146,7 +146,7 @@ first look of the recurrer until all their jobs are stored and their next times 
 many plain jobs, stored in batches of the same size, with nothing to decide. What an occurrence and
 an idle look cost must not grow with the number of schedules.""",
     "W5": """One server process, one process that asks it over loopback. `POST /jobs`: 64 keep-alive
-connections, each job durable when it is answered; beside it a bare ASGI application on the same
+connections, each job durable when it is answered; beside it a bare ASGI application on
 uvicorn that decodes the body, commits the same row together with those of the others that wait, and
 answers with the id. `POST /jobs/batch` beside `schedule_many` in a process of its own. Working: 64
 connections claim one job and complete it, counted in calls; and 4 connections claim and settle a

@@ -41,8 +41,10 @@ class Talk:
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
-    """A connection to a server that has just started and cannot open anything any more."""
-    with running_server(tmp_path_factory.mktemp("crowded")) as server, ExitStack() as others:
+    """A connection to a server that has just started and cannot open anything any more. Its store
+    needs no file: one that does opens readers when they are first needed."""
+    folder = tmp_path_factory.mktemp("crowded")
+    with running_server(folder, "--store", "memory:") as server, ExitStack() as others:
         place = urlsplit(server.url)
         for _ in range(CONNECTIONS):
             others.enter_context(socket.create_connection((place.hostname, place.port), 30))

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -155,3 +156,16 @@ def running_server(
 
 def _clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("ONCUE_")}
+
+
+def bodies(connection: socket.socket, number: int) -> list[Any]:
+    """The bodies of so many answers on a connection."""
+    reading = connection.makefile("rb")
+    found = []
+    for _ in range(number):
+        length = 0
+        while (line := reading.readline()) not in (b"\r\n", b""):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        found.append(json.loads(reading.read(length)))
+    return found

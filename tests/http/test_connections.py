@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,7 @@ from oncue.api.request import HttpAnswer, Request
 from oncue.api.server import HttpServer
 from oncue.scheduler import Scheduler
 from tests.http.patience import until
+from tests.http.server import bodies
 
 LIVEZ = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 FOR_EVER = 3600.0
@@ -73,19 +73,6 @@ def rest(connection: socket.socket) -> bytes:
     found = b""
     while part := connection.recv(65536):
         found += part
-    return found
-
-
-def bodies(connection: socket.socket, number: int) -> list[Any]:
-    """The bodies of so many answers."""
-    reading = connection.makefile("rb")
-    found = []
-    for _ in range(number):
-        length = 0
-        while (line := reading.readline()) not in (b"\r\n", b""):
-            if line.lower().startswith(b"content-length:"):
-                length = int(line.split(b":")[1])
-        found.append(json.loads(reading.read(length)))
     return found
 
 

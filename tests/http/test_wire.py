@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.http.errand import count
-from tests.http.server import Server
+from tests.http.server import Server, bodies
 
 OFFER = (
     b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
@@ -28,18 +28,10 @@ def post(queue: str, *headers: bytes) -> tuple[bytes, bytes]:
 def answers(server: Server, parts: list[bytes], number: int) -> list[Any]:
     """The bodies of so many answers on one connection, to what is sent part by part."""
     place = urlsplit(server.url)
-    found: list[Any] = []
     with socket.create_connection((place.hostname, place.port), 30) as connection:
         for part in parts:
             connection.sendall(part)
-        reading = connection.makefile("rb")
-        while len(found) < number:
-            length = 0
-            while (line := reading.readline()) not in (b"\r\n", b""):
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            found.append(json.loads(reading.read(length)))
-    return found
+        return bodies(connection, number)
 
 
 @pytest.mark.parametrize("cut", [0, 10], ids=["in one part", "in two parts"])

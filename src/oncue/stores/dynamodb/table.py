@@ -256,7 +256,7 @@ class Table:
     def _is_as(self, write: Single, old: Mapping[str, Any] | None) -> bool:
         """Whether an item is already as it was to be."""
         found = self.get(write.key) if old is None else from_wire(old)
-        return found == _wanted(write)
+        return found == (write.item if isinstance(write, Put) else None)
 
     def write(self, puts: Iterable[Item] = (), removed: Iterable[Key] = ()) -> None:
         """Write and remove items without conditions. Each key is named once."""
@@ -384,11 +384,6 @@ class Table:
             self._closing.wait(rest)
             waited += rest
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-
-
-def _wanted(write: Single) -> Item | None:
-    """The item after a write."""
-    return write.item if isinstance(write, Put) else None
 
 
 def _was_done(writes: Sequence[Write], old: Mapping[int, Mapping[str, Any] | None]) -> bool:

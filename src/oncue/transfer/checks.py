@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from msgspec import Struct, structs
@@ -76,7 +76,7 @@ def _check_job_line(line: JobLine, pointer: str) -> None:
     for place, operation in enumerate(line.operations):
         inside = f"{pointer}/operations/{place}"
         check_name(operation.name, "an operation", f"{inside}/name")
-        _at(inside, lambda: intake.check_percent(operation.percent))  # noqa: B023
+        _at(inside, partial(intake.check_percent, operation.percent))
         _check_body(operation.read().result, f"{inside}/result")
 
 

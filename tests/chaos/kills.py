@@ -261,5 +261,5 @@ class KillRun:
             faults_fired=self.struck,
             early_tolerance_ms=self._terms.early_ms,
             takeover_seconds=self.takeover_seconds,
-            slack_seconds=max(BEFORE, self._terms.early_ms / 1000),
+            slack_seconds=BEFORE,
         )

@@ -30,7 +30,7 @@ class Terms(NamedTuple):
 
     lease_seconds: float = 1.0
     early_ms: int = 0
-    """How much earlier than due a job may arrive, and a lease be taken over."""
+    """How much earlier than due a job may arrive."""
     look_seconds: float = 0.0
     """The pause between two looks whether everything is done."""
 

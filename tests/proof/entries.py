@@ -66,6 +66,15 @@ class Reclaimed(NamedTuple):
     at: float
 
 
+class Looked(NamedTuple):
+    """Somebody is about to look for work in a queue. That closes ranges whose lease has ended by
+    then, also if another one is quicker to take what becomes free."""
+
+    queue: str
+    since: float
+    """The moment by which leases are judged."""
+
+
 class Ranged(NamedTuple):
     """A range claim, as the store answered it."""
 
@@ -102,11 +111,11 @@ class Struck(NamedTuple):
     how: str
 
 
-Entry = Received | Declined | Taken | Wrote | Reclaimed | Ranged | RangeWrote | Struck
+Entry = Received | Declined | Taken | Wrote | Reclaimed | Looked | Ranged | RangeWrote | Struck
 
 KINDS: dict[str, Any] = {
     kind.__name__.lower(): kind
-    for kind in (Received, Declined, Taken, Wrote, Reclaimed, Ranged, RangeWrote, Struck)
+    for kind in (Received, Declined, Taken, Wrote, Reclaimed, Looked, Ranged, RangeWrote, Struck)
 }
 NAMES = {kind: name for name, kind in KINDS.items()}
 

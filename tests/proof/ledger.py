@@ -12,6 +12,7 @@ from oncue.core.lifecycle import Verb
 from tests.proof.entries import (
     Declined,
     Entry,
+    Looked,
     Ranged,
     RangeWrote,
     Received,
@@ -165,6 +166,8 @@ class Ledger:
         self._settling: dict[tuple[str, int, str], Range] = {}
         self._settled: set[tuple[str, int, str]] = set()
         self._outdated: dict[tuple[object, ...], int] = {}
+        self._looked: dict[str, float] = {}
+        """By queue: the latest moment by which anybody has judged its ranges."""
         entries = list(entries)
         self._reclaims = {(one.id, one.epoch): one for one in entries if isinstance(one, Reclaimed)}
         self._killed = {
@@ -186,6 +189,9 @@ class Ledger:
                 self._end_write(entry)
             case Reclaimed():
                 self._reclaim(entry)
+            case Looked():
+                latest = self._looked.get(entry.queue, entry.since)
+                self._looked[entry.queue] = max(latest, entry.since)
             case Ranged():
                 self._range(entry)
             case RangeWrote():
@@ -388,10 +394,13 @@ class Ledger:
         self._note(Takeover(job_id, claim.epoch, claim.holder, after))
 
     def _judge_range(self, before: Range, entry: Ranged) -> bool:
-        """Whether the range that stood before had ended; the same name takes over at once."""
+        """Whether the range that stood before had ended; the same name takes over at once. Another
+        process that judged leases by a later moment may have closed it while this one, whose call
+        took longer, took what had become free."""
         if RIVAL in (entry.holder, before.holder) or before.holder == entry.holder:
             return True
-        after = entry.since - before.until
+        queue = entry.range.rpartition("#")[0]
+        after = max(entry.since, self._looked.get(queue, entry.since)) - before.until
         self._note(Takeover(entry.range, before.fence, before.holder, after))
         return after >= -self._slack_seconds - ROUNDING
 

@@ -13,7 +13,7 @@ from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim, Settled
 from oncue.ports.store import Store
-from tests.proof.entries import Ranged, RangeWrote, Reclaimed, Taken, Wrote
+from tests.proof.entries import Looked, Ranged, RangeWrote, Reclaimed, Taken, Wrote
 from tests.stores.wrapped import Call, WrappedStore
 
 T = TypeVar("T")
@@ -57,6 +57,8 @@ class Witness(WrappedStore):
     def _claim(self, call: Call, go: Callable[[], T]) -> T:
         queues: dict[str, Queue] = {queue.name: queue for queue in call.args[0]}
         takers = call.args[1]
+        since = self._since(call.args[2])
+        self._record(*(Looked(queue, since) for queue in queues))
         answer = go()
         shares = cast(list[list[Claimed]], answer)
         self._record(
@@ -86,6 +88,7 @@ class Witness(WrappedStore):
 
     def _claim_range(self, call: Call, go: Callable[[], T]) -> T:
         since = self._since(call.args[3])
+        self._record(Looked(call.args[0].name, since))
         claim = go()
         assert isinstance(claim, RangeClaim)
         self._note_unknown(claim, call.args[1], call.kwargs.get("in_flight", ()))

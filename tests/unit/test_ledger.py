@@ -6,6 +6,7 @@ import pytest
 
 from tests.proof.entries import (
     Entry,
+    Looked,
     Ranged,
     RangeWrote,
     Received,
@@ -44,11 +45,11 @@ def reclaimed(epoch: int = 1, at: float = LEASE, holder: str = "") -> Reclaimed:
 
 
 def ranged(fence: int, since: float, holder: str = "first") -> Ranged:
-    return Ranged("out", fence, ("a", "b"), holder, since, LEASE)
+    return Ranged("out#0", fence, ("a", "b"), holder, since, LEASE)
 
 
 def settled(fence: int, *delivered: str, accepted: bool = True) -> list[Entry]:
-    write = RangeWrote("out", fence, "settle", None, 0.0, delivered)
+    write = RangeWrote("out#0", fence, "settle", None, 0.0, delivered)
     return [write, write._replace(accepted=accepted)]
 
 
@@ -185,7 +186,7 @@ def test_a_takeover_later_than_allowed_is_late() -> None:
 
 
 def test_ranges_are_taken_over_neither_prematurely_nor_late() -> None:
-    first: list[Entry] = [ranged(1, 0.0), RangeWrote("out", 1, "extend", True, 15.0)]
+    first: list[Entry] = [ranged(1, 0.0), RangeWrote("out#0", 1, "extend", True, 15.0)]
     assert Ledger([*first, ranged(2, 14.0, "second")]).premature
     in_time = Ledger([*first, ranged(2, 17.0, "second")], takeover_seconds=2.0)
     assert in_time.premature == in_time.late == []
@@ -267,7 +268,7 @@ def test_a_reclaim_may_be_written_down_after_the_claim_that_it_made_possible() -
 
 def test_a_range_that_its_holder_knows_nothing_of_may_be_taken_at_once() -> None:
     lost, next_one = ranged(1, 0.0), ranged(3, 1.0, "second")
-    forgotten = RangeWrote("out", 1, "forget", True, 0.0)
+    forgotten = RangeWrote("out#0", 1, "forget", True, 0.0)
     assert Ledger([lost, next_one]).premature
     assert not Ledger([lost, forgotten, next_one]).premature
     other, later = ranged(3, LEASE, "second"), ranged(5, LEASE + 1)
@@ -285,3 +286,13 @@ def test_nobody_may_deliver_what_he_wrote_down_after_its_takeover() -> None:
     second = [ranged(2, LEASE, "second"), received(1, "second"), *settled(2, "a", "b")]
     ledger = Ledger([*second, ranged(1, 0.0), received(1, "first")])
     assert [one.receiver for one in ledger.repeated] == ["first"]
+
+
+def test_a_range_may_be_closed_by_another_than_the_one_who_takes_it() -> None:
+    """Closing and taking are two requests where the store is on a network, and the taker's call may
+    be older than that of the other."""
+    looks: list[Entry] = [Looked("out", 9.9), Looked("out", LEASE), Looked("other", 2 * LEASE)]
+    first, second = ranged(1, 0.0), ranged(3, 9.9, "second")
+    ledger = Ledger([first, *looks, second])
+    assert not any((ledger.premature, ledger.repeated))
+    assert Ledger([first, looks[0], looks[2], second]).premature

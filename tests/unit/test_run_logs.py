@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.entries import Declined, Entry, Ranged, Received, Struck, Taken, Wrote
+from tests.proof.entries import Declined, Entry, Looked, Ranged, Received, Struck, Taken, Wrote
 from tests.proof.logs import AskLog, RunLog
 
 DUE = 10_000
@@ -26,7 +26,8 @@ def test_the_logs_give_back_what_was_recorded(tmp_path: Path) -> None:
         Taken("a", 1, 1, "ada", 0.0, 10.0, None, 1),
         Received("a", 1, DUE, "ada"),
         Wrote("a", 1, "complete", None, 0.5),
-        Ranged("out", 1, ("b", "c"), "bob", 0.0, 10.0),
+        Looked("out", 0.0),
+        Ranged("out#0", 1, ("b", "c"), "bob", 0.0, 10.0),
         Declined("a"),
         Struck("ada", "stop"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from oncue.ports.sink import Refusal
 from oncue.stores.dynamodb import inbox, keys
 from oncue.stores.dynamodb.buckets import Buckets
 from oncue.stores.dynamodb.inbox_lease import LEASE_MS
+from oncue.stores.dynamodb.writes import Item
 from tests.unit.inbox_desk import HOUR, MINUTE, START, InboxDesk
 
 
@@ -261,6 +263,32 @@ def test_a_batch_that_nobody_settled_is_delivered_by_the_next_process(desk: Inbo
     desk.work_off(other, "b")
     assert desk.sent == [("a", '"x"')]
     assert {lease.fence for lease in desk.leases()} == {3}
+
+
+def test_what_is_settled_while_it_is_looked_for_is_not_delivered_again(
+    desk: InboxDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look finds an item that is in flight; before it is dealt with, its delivery ends."""
+    desk.put("a", START)
+    batches: list[InboxBatch] = []
+
+    def begin(batch: InboxBatch) -> bool:
+        batches.append(batch)
+        return True
+
+    desk.inbox.step("a", desk.now, begin)
+    read, found = desk.store.table.page, []
+
+    def page(*asked: Any) -> tuple[list[Item], bool]:
+        items, more = read(*asked)
+        if items:
+            found.extend(items)
+            assert batches[0].settle({}, desk.now)
+        return items, more
+
+    monkeypatch.setattr(desk.store.table, "page", page)
+    desk.inbox.step("a", desk.now, begin)
+    assert (len(found), len(batches), desk.left()) == (1, 1, [])
 
 
 def test_a_process_that_leaves_lets_others_go_on_at_once(desk: InboxDesk) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import itemgetter
+from threading import Lock
 from typing import NamedTuple
 
 from oncue.core.errors import NotFound
@@ -67,7 +68,7 @@ class Haul:
 
 
 class TableInbox:
-    """Implements `oncue.ports.inbox.Inbox`. One thread makes its steps."""
+    """Implements `oncue.ports.inbox.Inbox`. Steps of several threads take turns."""
 
     def __init__(self, store: DynamoAdoption, nodes: NodeStore) -> None:
         self._store = store
@@ -77,6 +78,7 @@ class TableInbox:
         now_and_after_fork(self, TableInbox._renew)
 
     def _renew(self) -> None:
+        self._turn = Lock()
         self._in_flight = InFlight()
         self._passed_over: dict[str, tuple[str, str]] = {}
         """By partition: the first and the last key of items that cannot be delivered early. Looks
@@ -99,7 +101,10 @@ class TableInbox:
     def step(
         self, holder: str, now: Moment, accept: Accept, due_until: Moment | None = None
     ) -> float:
-        until = max(now, due_until or now)
+        with self._turn:
+            return self._step(holder, now, accept, max(now, due_until or now))
+
+    def _step(self, holder: str, now: Moment, accept: Accept, until: Moment) -> float:
         self._parts.share(holder, now)
         buckets = self._parts.buckets
         if buckets is None:
@@ -115,8 +120,9 @@ class TableInbox:
         return 0.0 if any(part.has_more for part in parts) else POLL_SECONDS
 
     def leave(self, now: Moment) -> None:
-        self._passed_over.clear()
-        self._parts.leave(now)
+        with self._turn:
+            self._passed_over.clear()
+            self._parts.leave(now)
 
     def items(self, first: Moment, last: Moment) -> Iterator[Foreign]:
         buckets = self.settings()
@@ -171,10 +177,11 @@ class TableInbox:
         lease, recent = part.lease, buckets.of(now - RECENT_MS)
         first = min(lease.checkpoint, recent) if part.looks_back(now) else recent
         wanted = buckets.between(first, until)[:BUCKETS_AT_ONCE]
+        in_flight = self._in_flight.keys()
         found = self._look(part.number, buckets, wanted, now, until)
         if first <= lease.checkpoint:
             part.is_behind = buckets.of(now) > wanted[-1] or any(one.more for one in found)
-        self._deal_with(part, found, now, until, accept, haul)
+        self._deal_with(part, found, in_flight, now, until, accept, haul)
         if first > lease.checkpoint:
             return
         checkpoint = _passed(lease.checkpoint, found, buckets, now)
@@ -194,9 +201,10 @@ class TableInbox:
                 return lease
             lease = lease._replace(sweep=buckets.of(now - DAY_MS), swept_at=now)
         wanted = buckets.between(lease.sweep, lease.checkpoint - 1)[:BUCKETS_AT_ONCE]
+        in_flight = self._in_flight.keys()
         found = self._look(part.number, buckets, wanted, now, now)
         late = [read(item) for one in found for item in one.items]
-        haul.dealt += self.adopt(self._in_flight.without(late), now)
+        haul.dealt += self.adopt([one for one in late if one.key not in in_flight], now)
         if late:
             return lease
         following = wanted[-1] + buckets.length_ms if wanted else lease.checkpoint
@@ -235,12 +243,14 @@ class TableInbox:
         self,
         part: HeldPart,
         found: Sequence[Partition],
+        in_flight: Collection[Key],
         now: Moment,
         until: Moment,
         accept: Accept,
         haul: Haul,
     ) -> None:
-        read_ones = self._in_flight.without([read(item) for one in found for item in one.items])
+        items = [read(item) for one in found for item in one.items]
+        read_ones = [one for one in items if one.key not in in_flight]
         moved: list[Foreign] = []
         too_early: set[Key] = set()
         batches: dict[tuple[str, bool], list[Foreign]] = {}

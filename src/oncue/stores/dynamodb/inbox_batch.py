@@ -32,10 +32,10 @@ class InFlight:
         with self._lock:
             return part in self._keys.values()
 
-    def without(self, found: Iterable[Foreign]) -> list[Foreign]:
-        """Those that are not in flight."""
+    def keys(self) -> frozenset[Key]:
+        """Who looks for items asks first: what is settled during the look may still be found."""
         with self._lock:
-            return [one for one in found if one.key not in self._keys]
+            return frozenset(self._keys)
 
     def add(self, jobs: Iterable[Foreign], part: int) -> None:
         with self._lock:

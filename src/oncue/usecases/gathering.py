@@ -38,6 +38,7 @@ class Gathering(Generic[Q, A]):
         self._limit = limit
         self._free = groups
         self._gathered: list[_Asked] = []
+        self._count = 0  # of the gathered requests
         self._flushing = False  # in this turn of the loop
 
     def ask(self, request: Q) -> asyncio.Future[A]:
@@ -53,6 +54,7 @@ class Gathering(Generic[Q, A]):
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
         self._gathered.append((requests, alone, answer))
+        self._count += len(requests)
         if self._free and not self._flushing:
             self._flushing = True
             loop.call_soon(self._flush, loop)
@@ -66,14 +68,17 @@ class Gathering(Generic[Q, A]):
 
     def _next_group(self) -> list[_Asked]:
         """Whole requests of callers, in order, until there are enough."""
-        sizes = accumulate([len(requests) for requests, _, _ in self._gathered])
-        count = next((n for n, size in enumerate(sizes, 1) if size >= self._limit), None)
-        group = self._gathered[:count]
-        del self._gathered[:count]
+        callers = len(self._gathered)
+        if self._count > self._limit:
+            sizes = accumulate([len(requests) for requests, _, _ in self._gathered])
+            callers = next(n for n, size in enumerate(sizes, 1) if size >= self._limit)
+        group = self._gathered[:callers]
+        del self._gathered[:callers]
         return group
 
     def _send(self, loop: asyncio.AbstractEventLoop, group: list[_Asked]) -> None:
         requests = [one for asked, _, _ in group for one in asked]
+        self._count -= len(requests)
         try:
             done = self._threads.submit(self._apply, requests)
         except RuntimeError as error:  # it is closed, or no thread can be started

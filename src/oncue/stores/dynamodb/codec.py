@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from oncue.core.fencing import End, Write
-from oncue.core.job import Attempt, Diagnostic, Operation
+from oncue.core.job import Operation
 from oncue.core.lease import NO_LEASE, Lease
 from oncue.core.lifecycle import State
-from oncue.core.moment import from_datetime, maybe_datetime, to_datetime
+from oncue.core.moment import from_datetime, to_datetime
 from oncue.core.record import Record
+from oncue.stores.past import attempt_row, past_rows, read_attempt, read_past
 
 _APART = frozenset({"id", "payload", "result", "turn", "covered"})
 _PAST = frozenset({"operations", "diagnostics", "attempts", "ends", "fenced"})
@@ -62,7 +62,7 @@ def encode(record: Record) -> dict[str, Any]:
     if record.instant is not None:
         shown["instant"] = record.instant.isoformat()
     if record.attempts:
-        shown["now"] = _attempt(record.attempts[-1])
+        shown["now"] = attempt_row(record.attempts[-1])
     return shown
 
 
@@ -80,55 +80,22 @@ def decode(
     if past is not None:
         _decode_past(record, from_text(past))
     if "now" in shown:
-        record.attempts.append(_read_attempt(shown["now"]))
+        record.attempts.append(read_attempt(shown["now"]))
     return record
 
 
 def encode_past(record: Record, apart: Collection[str]) -> str | None:
     """What was: the attempts before the last one, how they ended, diagnostics and operations. The
     results of the operations in `apart` are not among it. None: there is nothing."""
-    past = {
-        "attempts": [_attempt(one) for one in record.attempts[:-1]],
-        "diagnostics": [_diagnostic(one) for one in record.diagnostics],
-        "ends": [_end(epoch, end, record) for epoch, end in record.ends.items()],
-        "operations": [_operation(one, apart) for one in record.operations.values()],
-    }
-    kept = {name: part for name, part in past.items() if part}
+    kept = past_rows(record, record.attempts[:-1])
+    if record.operations:
+        kept["operations"] = [_operation(one, apart) for one in record.operations.values()]
     return to_text(kept) if kept else None
 
 
 def _decode_past(record: Record, past: dict[str, Any]) -> None:
-    record.attempts = [_read_attempt(one) for one in past.get("attempts", ())]
-    record.diagnostics = [_read_diagnostic(one) for one in past.get("diagnostics", ())]
-    record.ends = dict(_read_end(one, record) for one in past.get("ends", ()))
+    read_past(record, past)
     record.operations = {one[0]: _read_operation(one) for one in past.get("operations", ())}
-    record.fenced = {
-        (one.epoch, one.facts["write"]): one
-        for one in record.diagnostics
-        if one.code == "fenced" and isinstance(one.facts.get("write"), str)
-    }
-
-
-def _attempt(one: Attempt) -> list[Any]:
-    ended_at = None if one.ended_at is None else from_datetime(one.ended_at)
-    claimed_at = from_datetime(one.claimed_at)
-    return [one.attempt, one.epoch, claimed_at, one.worker, one.outcome, ended_at]
-
-
-def _read_attempt(row: list[Any]) -> Attempt:
-    attempt, epoch, claimed_at, worker, outcome, ended_at = row
-    return Attempt(
-        attempt, epoch, to_datetime(claimed_at), worker, outcome, maybe_datetime(ended_at)
-    )
-
-
-def _diagnostic(one: Diagnostic) -> list[Any]:
-    at = from_datetime(one.at)
-    return [at, one.code, one.detail, one.attempt, one.epoch, one.facts]
-
-
-def _read_diagnostic(row: list[Any]) -> Diagnostic:
-    return Diagnostic(to_datetime(row[0]), *row[1:])
 
 
 def _operation(one: Operation, apart: Collection[str]) -> list[Any]:
@@ -141,19 +108,3 @@ def _read_operation(row: list[Any]) -> Operation:
     name, state, at, percent, message, result = row
     content = None if result is None else result.encode("latin-1")
     return Operation(name, state, to_datetime(at), percent, message, content)
-
-
-def _end(epoch: int, end: End, record: Record) -> list[Any]:
-    """The result of a completion is that of the job, and is not written again."""
-    kind, content = (None, None) if end.write is None else end.write
-    told = content if isinstance(content, str) else None
-    places = (at for at, one in enumerate(record.diagnostics) if one is end.diagnostic)
-    return [epoch, end.outcome, end.attempt, kind, told, next(places, None)]
-
-
-def _read_end(row: list[Any], record: Record) -> tuple[int, End]:
-    epoch, outcome, attempt, kind, told, place = row
-    content = record.result if kind == "complete" else told
-    write = None if kind is None else Write(kind, content)
-    diagnostic = None if place is None else record.diagnostics[place]
-    return epoch, End(outcome, attempt, write, diagnostic)

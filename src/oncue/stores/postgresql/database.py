@@ -1,0 +1,254 @@
+"""A PostgreSQL database as this process uses it: a pool of connections, and transactions on them.
+
+A transaction that lost a race, or whose connection broke before its commit, is run again. If the
+connection breaks during the commit, the server is asked afterwards what became of the transaction:
+nothing is repeated that may have been done.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from random import uniform
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import psycopg
+from psycopg import InterfaceError, OperationalError
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from oncue.clock import SystemClock
+from oncue.core.errors import StoreError, StoreUnavailable
+from oncue.forking import now_and_after_fork
+from oncue.stores.postgresql.address import PgAddress
+from oncue.stores.postgresql.trouble import ELSEWHERE, LOST_RACES, translate
+from oncue.stores.postgresql.tx import Tx
+from oncue.stores.statements import Statements
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+REPEAT_SECONDS = 10.0  # a call that is repeated for so long raises
+CONNECT_SECONDS = 10
+STATEMENT_MS = 30_000
+LONGEST_PAUSE_SECONDS = 0.5
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
+_KEEPALIVE: dict[str, Any] = {
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": STATEMENT_MS,
+}
+
+logger = logging.getLogger("oncue.store")
+_monotonic = SystemClock().monotonic
+
+
+def statements(schema: str) -> Statements:
+    """The statements for tables in that schema. In the files it is `oncue`."""
+
+    def convert(text: str) -> str:
+        text = _PARAMETER.sub(r"%(\1)s", text)
+        return text if schema == "oncue" else text.replace("oncue.", f"{schema}.")
+
+    return Statements("oncue.stores.postgresql", convert)
+
+
+class Unknown(Exception):
+    """The connection broke during a commit."""
+
+    def __init__(self, xid: str | None, answer: Any, news: Any) -> None:
+        super().__init__()
+        self.xid, self.answer, self.news = xid, answer, news
+
+
+class Database:
+    def __init__(self, address: PgAddress) -> None:
+        self.address = address
+        self.statements = statements(address.schema)
+        self.place = address.shown
+        self.told: Callable[[dict[str | None, int]], None] = lambda news: None
+        """Called with the news of every transaction that was committed."""
+        now_and_after_fork(self, Database._renew)
+
+    def _renew(self) -> None:
+        """A forked child has connections of its own; those of the parent are left alone."""
+        self._former = getattr(self, "_pool", None)  # not closed: its sockets are the parent's
+        self._opening = threading.Lock()
+        self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
+        self._closing = threading.Event()
+
+    def _connections(self) -> ConnectionPool[psycopg.Connection[Any]]:
+        pool = self._pool
+        if pool is None:
+            with self._opening:
+                if self._closing.is_set():
+                    raise StoreUnavailable(f"{self.place}: the store is closed.")
+                if self._pool is None:
+                    self._pool = ConnectionPool(
+                        self.address.conninfo,
+                        min_size=1,
+                        max_size=self.address.pool_size,
+                        timeout=CONNECT_SECONDS,
+                        reconnect_timeout=CONNECT_SECONDS,
+                        max_waiting=0,
+                        kwargs={"autocommit": True, "application_name": "oncue", **_KEEPALIVE},
+                        configure=self._configure,
+                        open=True,
+                    )
+                pool = self._pool
+        return pool
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """A connection outside the pool."""
+        return psycopg.connect(
+            self.address.conninfo, autocommit=True, application_name="oncue", **_KEEPALIVE
+        )
+
+    def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        if self.address.listen == "no":  # behind a pooler, settings would reach other clients
+            connection.prepare_threshold = None
+            return
+        connection.execute(f"SET statement_timeout = {STATEMENT_MS}")
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """One of the pool. One that the server will not use for writes any more is given up."""
+        with self._connections().connection() as connection:
+            try:
+                yield connection
+            except ELSEWHERE:
+                connection.close()
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[Tx]:
+        """One snapshot, however many statements."""
+        try:
+            with self.connection() as connection:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                try:
+                    yield Tx(connection, self.statements)
+                finally:
+                    with suppress(psycopg.Error):
+                        connection.execute("COMMIT")
+        except (psycopg.Error, PoolTimeout) as error:
+            raise translate(error, self.place) from error
+
+    def once(self, call: Callable[[Tx], T]) -> T:
+        """Run `call`, each of whose statements is committed by itself. It is repeated if that can
+        help, so the effect of a second time must be that of the first."""
+        return self._repeat(self._run_once, call)
+
+    def _run_once(self, call: Callable[[Tx], T]) -> T:
+        with self.connection() as connection:
+            tx = Tx(connection, self.statements)
+            answer = call(tx)
+        if tx.news:
+            self.told(tx.news)
+        return answer
+
+    def write(self, call: Callable[[Tx], T]) -> T:
+        """Run `call` in a transaction; it may be run several times, and takes effect once."""
+        return self._repeat(self._transact, call)
+
+    def _repeat(self, run: Callable[[Callable[[Tx], T]], T], call: Callable[[Tx], T]) -> T:
+        ends, pause = _monotonic() + REPEAT_SECONDS, 0.005
+        while True:
+            try:
+                return run(call)
+            except Unknown as unknown:
+                answer: T = unknown.answer
+                if self._is_committed(unknown.xid, ends):
+                    self.told(unknown.news)
+                    return answer
+            except LOST_RACES as error:
+                self._give_up_after(ends, error)
+            except (*ELSEWHERE, OperationalError, InterfaceError) as error:
+                if isinstance(error, PoolTimeout) or not _may_pass(error):
+                    raise translate(error, self.place) from error
+                self._give_up_after(ends, error)
+            except psycopg.Error as error:
+                raise translate(error, self.place) from error
+            self._closing.wait(uniform(0.5, 1.0) * pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _give_up_after(self, ends: float, error: Exception) -> None:
+        if self._closing.is_set() or _monotonic() > ends:
+            raise translate(error, self.place) from error
+
+    def _transact(self, call: Callable[[Tx], T]) -> T:
+        with self.connection() as connection:
+            tx = Tx(connection, self.statements)
+            connection.execute("BEGIN")
+            try:
+                answer = call(tx)
+                xid = tx.execute("SELECT pg_current_xact_id_if_assigned()::text").get
+            except BaseException:
+                with suppress(psycopg.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            try:
+                connection.execute("COMMIT")
+            except (OperationalError, InterfaceError):
+                raise Unknown(xid, answer, tx.news) from None
+        if tx.news:
+            self.told(tx.news)
+        return answer
+
+    def _is_committed(self, xid: str | None, ends: float) -> bool:
+        """What became of a transaction whose answer got lost. One that wrote nothing (no xid) can
+        be run again."""
+        while xid is not None:
+            try:
+                with self.connection() as connection:
+                    status = connection.execute(
+                        "SELECT pg_xact_status(%s::xid8)", (xid,)
+                    ).fetchone()
+                if status is None or status[0] != "in progress":
+                    return status is not None and status[0] == "committed"
+            except (OperationalError, InterfaceError) as error:
+                self._give_up_after(ends, error)
+            self._closing.wait(0.05)
+        return False
+
+    def close(self) -> None:
+        with self._opening:
+            self._closing.set()
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same call may succeed soon: the connection is gone, and another can be made."""
+    refusal = translate(error, "")
+    return isinstance(refusal, StoreUnavailable) and not isinstance(
+        error, psycopg.errors.QueryCanceled | psycopg.errors.DiskFull
+    )
+
+
+class StorePart:
+    """The methods of the store about one noun."""
+
+    db: Database
+
+
+S = TypeVar("S", bound=StorePart)
+
+
+def writing(method: Callable[Concatenate[S, Tx, P], T]) -> Callable[Concatenate[S, P], T]:
+    """The method of a store as one transaction, which it is given first."""
+
+    @wraps(method)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.db.write(lambda tx: method(self, tx, *args, **kwargs))
+
+    return run
+
+
+__all__ = ["Database", "StoreError", "StorePart", "statements", "writing"]

@@ -1,0 +1,91 @@
+"""The tables of the store: created and migrated under a lock, by any number of processes."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import psycopg
+
+from oncue.core.errors import StoreUnusable
+from oncue.stores.postgresql.database import Database
+
+LEAST_VERSION = 140_000
+_LOCK = 0x6F6E637565  # "oncue": the advisory lock under which a schema is changed
+
+
+def stored_schema(db: Database, connection: psycopg.Connection[Any]) -> int | None:
+    """The version of the schema in the database; None: it has none."""
+    found = connection.execute("SELECT to_regclass(%s)", [f"{db.address.schema}.meta"]).fetchone()
+    if found is None or found[0] is None:
+        return None
+    row = connection.execute(
+        f"SELECT value FROM {db.address.schema}.meta WHERE name = 'schema'".encode()
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def wanted_schema(db: Database) -> int:
+    return len(db.statements.migrations)
+
+
+def steps(db: Database, connection: psycopg.Connection[Any]) -> list[str]:
+    """The SQL that is missing, in order."""
+    schema, version = db.address.schema, stored_schema(db, connection)
+    _refuse_newer(db, version)
+    missing = list(db.statements.migrations[version or 0 :])
+    if not missing:
+        return []
+    begin = [f"CREATE SCHEMA IF NOT EXISTS {schema};\n"] if version is None else []
+    number = wanted_schema(db)
+    mark = (
+        f"INSERT INTO {schema}.meta (name, value) VALUES ('schema', '{number}') "
+        "ON CONFLICT (name) DO UPDATE SET value = excluded.value;\n"
+    )
+    return [*begin, *missing, mark]
+
+
+def migrate(db: Database, connection: psycopg.Connection[Any]) -> None:
+    """Create what is missing, in one transaction."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        version = stored_schema(db, connection)
+        for text in steps(db, connection):
+            connection.execute(text.encode())
+        if version is None:
+            connection.execute(
+                f"INSERT INTO {db.address.schema}.meta (name, value) VALUES ('secret', %s) "
+                "ON CONFLICT DO NOTHING".encode(),
+                [secrets.token_bytes(32)],
+            )
+
+
+def prepare(db: Database) -> bytes:
+    """See that the tables are there, and create or migrate them if the store may. The secret."""
+    with db.connection() as connection:
+        if connection.info.server_version < LEAST_VERSION:
+            raise StoreUnusable(f"{db.place}: oncue needs PostgreSQL 14 or later.")
+        version = stored_schema(db, connection)
+        _refuse_newer(db, version)
+        if version != wanted_schema(db):
+            if not db.address.migrate:
+                raise StoreUnusable(
+                    f"{db.place}: the tables of the store are missing or of an earlier version, "
+                    "and migrate=no says that they are not changed here. Run 'oncue migrate' with "
+                    "a role that may."
+                )
+            migrate(db, connection)
+        row = connection.execute(
+            f"SELECT value FROM {db.address.schema}.meta WHERE name = 'secret'".encode()
+        ).fetchone()
+        assert row is not None, "the secret is made with the table"
+        return bytes(row[0])
+
+
+def _refuse_newer(db: Database, version: int | None) -> None:
+    known = wanted_schema(db)
+    if version is not None and version > known:
+        raise StoreUnusable(
+            f"{db.place}: its schema is version {version}, but this oncue knows only up to "
+            f"{known}. Upgrade oncue, or use the version that made it."
+        )

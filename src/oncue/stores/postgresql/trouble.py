@@ -1,0 +1,57 @@
+"""What errors of PostgreSQL mean."""
+
+from __future__ import annotations
+
+from psycopg import OperationalError, errors
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+
+from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
+
+LOST_RACES = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
+"""Nothing was done, and doing it again may succeed."""
+ELSEWHERE = (errors.ReadOnlySqlTransaction, errors.CannotConnectNow, errors.AdminShutdown)
+"""This server does not take writes: it is a standby now, or it stops."""
+
+
+def translate(error: Exception, place: str) -> StoreError:
+    """The error of ours, with the next step in its text. Texts of the server may quote what is
+    stored, so only those about connections and tables are repeated."""
+    match error:
+        case StoreError():
+            return error
+        case PoolTimeout() | TooManyRequests():
+            return StoreUnavailable(
+                f"{place}: no connection was free or could be made in time. Check that the server "
+                "runs and takes connections; or raise pool_size in the URL of the store."
+            )
+        case PoolClosed():
+            return StoreUnavailable(f"{place}: the store is closed.")
+        case errors.InsufficientPrivilege():
+            return StoreUnusable(
+                f"{place}: the role of the store lacks a right ({_first_line(error)}). Grant it, "
+                "or let a role that may create tables run 'oncue migrate'."
+            )
+        case errors.UndefinedTable() | errors.InvalidSchemaName() | errors.UndefinedColumn():
+            return StoreUnusable(
+                f"{place}: a table of the store is missing ({_first_line(error)}). Run "
+                "'oncue migrate', or restore a backup."
+            )
+        case errors.DiskFull():
+            return StoreUnavailable(f"{place}: the disk of the server is full. Nothing was stored.")
+        case errors.QueryCanceled():
+            return StoreUnavailable(f"{place}: a statement took too long and was cancelled.")
+        case errors.TooManyConnections():
+            return StoreUnavailable(
+                f"{place}: the server has no connection left. Lower pool_size in the URL of the "
+                "store, or raise max_connections of the server."
+            )
+        case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification():
+            return StoreUnusable(f"{place}: the server refused the role or its password.")
+        case OperationalError():
+            return StoreUnavailable(f"{place}: {_first_line(error)}.")
+    return StoreError(f"{place}: {type(error).__name__}")
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

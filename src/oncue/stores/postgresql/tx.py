@@ -1,0 +1,67 @@
+"""A transaction of PostgreSQL as the parts of the store use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from oncue.core.moment import Moment
+from oncue.stores.statements import Statements
+
+Params = Mapping[str, Any] | Sequence[Any] | None
+
+
+class Found(psycopg.Cursor[TupleRow]):
+    """The rows of a statement."""
+
+    @property
+    def get(self) -> Any:
+        """The first value of the first row; None: there is no row."""
+        row = self.fetchone()
+        return None if row is None else row[0]
+
+
+class Tx:
+    """Also a connection that runs each statement by itself."""
+
+    __slots__ = ("_changes", "connection", "news", "statements")
+
+    def __init__(self, connection: psycopg.Connection[Any], statements: Statements) -> None:
+        self.connection = connection
+        self.statements = statements
+        self.news: dict[str | None, Moment] = {}
+        """What listeners are told once it is committed."""
+        self._changes = 0
+
+    def sql(self, noun: str, name: str) -> str:
+        return self.statements.load(noun)[name]
+
+    def execute(self, statement: str, params: Params = None) -> Found:
+        cursor = Found(self.connection)
+        cursor.execute(statement.encode(), params, binary=True)
+        self._changes = cursor.rowcount
+        return cursor
+
+    def executemany(self, statement: str, rows: Iterable[Params]) -> None:
+        """The statement for each of these, in one journey to the server."""
+        cursor = Found(self.connection)
+        cursor.executemany(statement.encode(), rows)  # type: ignore[arg-type]
+        self._changes = cursor.rowcount
+
+    def run(self, noun: str, name: str, params: Params = None) -> Found:
+        """The statement of that name."""
+        return self.execute(self.statements.load(noun)[name], params)
+
+    def rows(self, noun: str, name: str, params: Params = None) -> list[TupleRow]:
+        return self.run(noun, name, params).fetchall()
+
+    def changes(self) -> int:
+        """How many rows the last statement changed."""
+        return self._changes
+
+    def tell(self, queue: str | None, due_at: Moment) -> None:
+        """Note what listeners are to be told after the commit."""
+        self.news[queue] = min(due_at, self.news.get(queue, due_at))

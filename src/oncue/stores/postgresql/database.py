@@ -21,11 +21,11 @@ from psycopg import InterfaceError, OperationalError
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from oncue.clock import SystemClock
-from oncue.core.errors import StoreError, StoreUnavailable
+from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.postgresql.address import PgAddress
 from oncue.stores.postgresql.trouble import ELSEWHERE, LOST_RACES, translate
-from oncue.stores.postgresql.tx import Tx
+from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.statements import Statements
 
 T = TypeVar("T")
@@ -66,14 +66,14 @@ class Unknown(Exception):
         self.xid, self.answer, self.news = xid, answer, news
 
 
-class Database:
+class PgDatabase:
     def __init__(self, address: PgAddress) -> None:
         self.address = address
         self.statements = statements(address.schema)
         self.place = address.shown
         self.told: Callable[[dict[str | None, int]], None] = lambda news: None
         """Called with the news of every transaction that was committed."""
-        now_and_after_fork(self, Database._renew)
+        now_and_after_fork(self, PgDatabase._renew)
 
     def _renew(self) -> None:
         """A forked child has connections of its own; those of the parent are left alone."""
@@ -126,37 +126,37 @@ class Database:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[Tx]:
+    def reading(self) -> Iterator[PgTx]:
         """One snapshot, however many statements."""
         try:
             with self.connection() as connection:
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 try:
-                    yield Tx(connection, self.statements)
+                    yield PgTx(connection, self.statements)
                 finally:
                     with suppress(psycopg.Error):
                         connection.execute("COMMIT")
         except (psycopg.Error, PoolTimeout) as error:
             raise translate(error, self.place) from error
 
-    def once(self, call: Callable[[Tx], T]) -> T:
+    def once(self, call: Callable[[PgTx], T]) -> T:
         """Run `call`, each of whose statements is committed by itself. It is repeated if that can
         help, so the effect of a second time must be that of the first."""
         return self._repeat(self._run_once, call)
 
-    def _run_once(self, call: Callable[[Tx], T]) -> T:
+    def _run_once(self, call: Callable[[PgTx], T]) -> T:
         with self.connection() as connection:
-            tx = Tx(connection, self.statements)
+            tx = PgTx(connection, self.statements)
             answer = call(tx)
         if tx.news:
             self.told(tx.news)
         return answer
 
-    def write(self, call: Callable[[Tx], T]) -> T:
+    def write(self, call: Callable[[PgTx], T]) -> T:
         """Run `call` in a transaction; it may be run several times, and takes effect once."""
         return self._repeat(self._transact, call)
 
-    def _repeat(self, run: Callable[[Callable[[Tx], T]], T], call: Callable[[Tx], T]) -> T:
+    def _repeat(self, run: Callable[[Callable[[PgTx], T]], T], call: Callable[[PgTx], T]) -> T:
         ends, pause = _monotonic() + REPEAT_SECONDS, 0.005
         while True:
             try:
@@ -181,9 +181,9 @@ class Database:
         if self._closing.is_set() or _monotonic() > ends:
             raise translate(error, self.place) from error
 
-    def _transact(self, call: Callable[[Tx], T]) -> T:
+    def _transact(self, call: Callable[[PgTx], T]) -> T:
         with self.connection() as connection:
-            tx = Tx(connection, self.statements)
+            tx = PgTx(connection, self.statements)
             connection.execute("BEGIN")
             try:
                 answer = call(tx)
@@ -232,16 +232,16 @@ def _may_pass(error: Exception) -> bool:
     )
 
 
-class StorePart:
+class PgPart:
     """The methods of the store about one noun."""
 
-    db: Database
+    db: PgDatabase
 
 
-S = TypeVar("S", bound=StorePart)
+S = TypeVar("S", bound=PgPart)
 
 
-def writing(method: Callable[Concatenate[S, Tx, P], T]) -> Callable[Concatenate[S, P], T]:
+def writing(method: Callable[Concatenate[S, PgTx, P], T]) -> Callable[Concatenate[S, P], T]:
     """The method of a store as one transaction, which it is given first."""
 
     @wraps(method)
@@ -249,6 +249,3 @@ def writing(method: Callable[Concatenate[S, Tx, P], T]) -> Callable[Concatenate[
         return self.db.write(lambda tx: method(self, tx, *args, **kwargs))
 
     return run
-
-
-__all__ = ["Database", "StoreError", "StorePart", "statements", "writing"]

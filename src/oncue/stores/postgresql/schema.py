@@ -8,13 +8,13 @@ from typing import Any
 import psycopg
 
 from oncue.core.errors import StoreUnusable
-from oncue.stores.postgresql.database import Database
+from oncue.stores.postgresql.database import PgDatabase
 
 LEAST_VERSION = 140_000
 _LOCK = 0x6F6E637565  # "oncue": the advisory lock under which a schema is changed
 
 
-def stored_schema(db: Database, connection: psycopg.Connection[Any]) -> int | None:
+def stored_schema(db: PgDatabase, connection: psycopg.Connection[Any]) -> int | None:
     """The version of the schema in the database; None: it has none."""
     found = connection.execute("SELECT to_regclass(%s)", [f"{db.address.schema}.meta"]).fetchone()
     if found is None or found[0] is None:
@@ -25,11 +25,11 @@ def stored_schema(db: Database, connection: psycopg.Connection[Any]) -> int | No
     return None if row is None else int(row[0])
 
 
-def wanted_schema(db: Database) -> int:
+def wanted_schema(db: PgDatabase) -> int:
     return len(db.statements.migrations)
 
 
-def steps(db: Database, connection: psycopg.Connection[Any]) -> list[str]:
+def steps(db: PgDatabase, connection: psycopg.Connection[Any]) -> list[str]:
     """The SQL that is missing, in order."""
     schema, version = db.address.schema, stored_schema(db, connection)
     _refuse_newer(db, version)
@@ -45,7 +45,7 @@ def steps(db: Database, connection: psycopg.Connection[Any]) -> list[str]:
     return [*begin, *missing, mark]
 
 
-def migrate(db: Database, connection: psycopg.Connection[Any]) -> None:
+def migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
     """Create what is missing, in one transaction."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
@@ -60,7 +60,7 @@ def migrate(db: Database, connection: psycopg.Connection[Any]) -> None:
             )
 
 
-def prepare(db: Database) -> bytes:
+def prepare(db: PgDatabase) -> bytes:
     """See that the tables are there, and create or migrate them if the store may. The secret."""
     with db.connection() as connection:
         if connection.info.server_version < LEAST_VERSION:
@@ -82,7 +82,7 @@ def prepare(db: Database) -> bytes:
         return bytes(row[0])
 
 
-def _refuse_newer(db: Database, version: int | None) -> None:
+def _refuse_newer(db: PgDatabase, version: int | None) -> None:
     known = wanted_schema(db)
     if version is not None and version > known:
         raise StoreUnusable(

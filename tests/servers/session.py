@@ -60,15 +60,36 @@ class Session:
         session._owner = os.getpid(), file
         return session
 
-    def endpoint(self, name: str, command: Command, *, speaks_http: bool = True) -> str:
-        """The address of the server of that name, which is started if nobody has done so."""
+    def endpoint(
+        self,
+        name: str,
+        command: Command,
+        *,
+        speaks_http: bool = True,
+        port: int | None = None,
+        stop: signal.Signals = signal.SIGKILL,
+    ) -> str:
+        """The address of the server of that name, which is started if nobody has done so.
+
+        It gets any free port if none is named. `stop` ends it, with all its processes.
+        """
         with self._threads, open(self.folder / f"{name}.lock", "w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             known = self.folder / f"{name}.address"
-            if not (known.exists() and self._is_guarded(name)):
+            if not (known.exists() and self.runs(name)):
                 answers = _answers if speaks_http else _listens
-                known.write_text(f"http://127.0.0.1:{self._start(name, command, answers)}")
+                port = self._start(name, command, answers, port, stop)
+                known.write_text(f"http://127.0.0.1:{port}")
             return known.read_text()
+
+    def runs(self, name: str) -> bool:
+        """Whether the server of that name runs; its guard does not outlive it."""
+        with open(self.folder / f"{name}.guard", "a") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def end(self) -> None:
         """Stop every server and wait until all are gone. Only the owner can."""
@@ -81,46 +102,43 @@ class Session:
         shutil.rmtree(self.folder)
         self._owner[1].close()
 
-    def _start(self, name: str, command: Command, answers: Answers) -> int:
+    def _start(
+        self, name: str, command: Command, answers: Answers, port: int | None, stop: signal.Signals
+    ) -> int:
         for _ in range(TRIES):
             self._stop(name)  # of one that died while it was starting the server
-            port = free_port()
-            guard = self._guard(name, command(port))
-            if answers(port, guard):
-                return port
+            tried = port or free_port()
+            guard = self._guard(name, command(tried), stop)
+            if answers(tried, guard):
+                return tried
             self._stop(name)
         said = (self.folder / f"{name}.log").read_text(errors="replace")
         raise NotStarted(f"{name} did not start:\n{said}")
 
-    def _guard(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+    def _guard(
+        self, name: str, command: list[str], stop: signal.Signals
+    ) -> subprocess.Popen[bytes]:
+        guarded = [str(self.folder), name, str(int(stop)), *command]
         with open(self.folder / f"{name}.log", "wb") as log:
             guard = subprocess.Popen(
-                [sys.executable, "-IS", str(GUARD), str(self.folder), name, *command],
+                [sys.executable, "-IS", str(GUARD), *guarded],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
                 start_new_session=True,
             )
+        self._guards = [known for known in self._guards if known.poll() is None]
         self._guards.append(guard)  # Python warns of one that nobody knows any more
         return guard
 
     def _stop(self, name: str) -> None:
-        while self._is_guarded(name):
+        while self.runs(name):
             pid = (self.folder / f"{name}.guard").read_text()
             with suppress(ProcessLookupError):
                 if pid.endswith("\n"):
                     os.kill(int(pid), signal.SIGTERM)
             time.sleep(0.01)
-
-    def _is_guarded(self, name: str) -> bool:
-        """Whether the guard of that server lives."""
-        with open(self.folder / f"{name}.guard", "a") as file:
-            try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
 
 
 _current: list[Session] = []

@@ -166,6 +166,8 @@ class PgDatabase:
                 if self._is_committed(unknown.xid, ends):
                     self.told(unknown.news)
                     return answer
+            except psycopg.errors.UniqueViolation:
+                raise  # for the caller, who knows what is there twice
             except LOST_RACES as error:
                 self._give_up_after(ends, error)
             except (*ELSEWHERE, OperationalError, InterfaceError) as error:

@@ -52,6 +52,8 @@ CREATE TABLE oncue.jobs (
   nonce text COLLATE "C",
   not_before bigint,
   finished_at bigint,
+  -- Of a job that is gone and only remembered (hidden): until when.
+  forget_at bigint,
   result bytea,
   error text,
   message text,
@@ -62,7 +64,8 @@ CREATE TABLE oncue.jobs (
   -- What was, as JSON (stores/past.py): attempts before the last one, diagnostics, ends of claims.
   past text,
   CONSTRAINT jobs_id PRIMARY KEY (id),
-  CHECK (attempt >= attempt_base)
+  CHECK (attempt >= attempt_base),
+  CHECK (hidden = (forget_at IS NOT NULL))
 );
 -- Rows come and go all the time: their places are to be used again soon.
 ALTER TABLE oncue.jobs SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
@@ -71,6 +74,8 @@ ALTER TABLE oncue.jobs SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_va
 CREATE INDEX jobs_ready ON oncue.jobs (queue, shard, rank, due_at, id)
   WHERE state = 'scheduled' AND not_before IS NULL;
 CREATE INDEX jobs_put_off ON oncue.jobs (queue, shard, rank, not_before)
+  WHERE state = 'scheduled' AND not_before IS NOT NULL;
+CREATE INDEX jobs_put_off_due ON oncue.jobs (queue, due_at, id)
   WHERE state = 'scheduled' AND not_before IS NOT NULL;
 CREATE INDEX jobs_expiring ON oncue.jobs (expires_at, id)
   WHERE state = 'scheduled' AND expires_at IS NOT NULL;
@@ -81,7 +86,7 @@ CREATE INDEX jobs_final ON oncue.jobs (queue, state, due_at, id)
   WHERE finished_at IS NOT NULL AND NOT hidden;
 CREATE INDEX jobs_finished ON oncue.jobs (queue, finished_at, id)
   WHERE finished_at IS NOT NULL AND NOT hidden;
-CREATE INDEX jobs_hidden ON oncue.jobs (finished_at) WHERE hidden;
+CREATE INDEX jobs_hidden ON oncue.jobs (forget_at) WHERE hidden;
 CREATE INDEX jobs_owner ON oncue.jobs (owner, due_at, id) WHERE owner IS NOT NULL;
 CREATE INDEX jobs_keyed ON oncue.jobs (key, due_at, id) WHERE key IS NOT NULL;
 CREATE UNIQUE INDEX jobs_key ON oncue.jobs (queue, key) WHERE key IS NOT NULL AND finished_at IS NULL;
@@ -99,13 +104,12 @@ CREATE TABLE oncue.operations (
 );
 CREATE UNIQUE INDEX operations_seq ON oncue.operations (job_id, seq);
 
--- `settings`: what differs from the defaults, as JSON. `spread`: over how many shards its jobs were
--- ever spread at most. The bucket of its rate: turns in billionths, as counted at `filled_at`.
+-- `settings`: as JSON; {}: never set. The bucket of its rate: turns in billionths, as counted at
+-- `filled_at`.
 CREATE TABLE oncue.queues (
   name text COLLATE "C" PRIMARY KEY,
   settings text NOT NULL DEFAULT '{}',
   paused boolean NOT NULL DEFAULT false,
-  spread smallint NOT NULL DEFAULT 1 CHECK (spread >= 1),
   turns bigint CHECK (turns >= 0),
   filled_at bigint,
   CHECK ((filled_at IS NULL) = (turns IS NULL))

@@ -1,0 +1,269 @@
+"""Workers' claims in PostgreSQL: taking, signs of life, operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from random import random
+from typing import Any
+
+from oncue.core.fencing import GONE, Refused
+from oncue.core.job import Claimed, Operation
+from oncue.core.lease import Touch, Touched
+from oncue.core.lifecycle import TRANSITIONS, State, Verb
+from oncue.core.moment import Moment, from_datetime
+from oncue.core.operations import (
+    DEFAULT_LIMITS,
+    Had,
+    OperationLimits,
+    added,
+    paged,
+    put,
+)
+from oncue.core.queue import Queue, default_queue
+from oncue.core.sharing import Taker, in_order, share_out
+from oncue.stores.postgresql import records, shards
+from oncue.stores.postgresql.database import writing
+from oncue.stores.postgresql.readying import PgReadying, Ready
+from oncue.stores.postgresql.records import Stored, read_operation
+from oncue.stores.postgresql.settings import rows_of
+from oncue.stores.postgresql.shards import FIRST_WAITING_RANK, Line
+from oncue.stores.postgresql.tx import PgTx
+
+
+class PgClaims(PgReadying):
+    """Implements the workers' side of `oncue.ports.claims.ClaimStore` up to the settlement."""
+
+    def claim(
+        self,
+        queues: Sequence[Queue],
+        takers: Sequence[Taker],
+        now: Moment,
+        *,
+        nonce: str,
+        again: bool = False,
+    ) -> list[list[Claimed]]:
+        if again and any(held := self._claimed_by(nonce, queues, len(takers), now)):
+            return held
+        return self.db.write(partial(self._claim, queues, takers, now, nonce))
+
+    @writing
+    def _claimed_by(
+        self, tx: PgTx, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
+    ) -> list[list[Claimed]]:
+        """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
+        held: list[list[Claimed]] = [[] for _ in range(takers)]
+        found = tx.rows("claims", "claimed_by", {"prefix": f"{nonce}/", "now": now})
+        for claimed, place, _ in self._claimed(tx, found):
+            held[place].append(claimed)
+        return [paged(in_order(claims, queues)) for claims in held]
+
+    def _claim(
+        self, queues: Sequence[Queue], takers: Sequence[Taker], now: Moment, nonce: str, tx: PgTx
+    ) -> list[list[Claimed]]:
+        named = {queue.name: queue for queue in queues}
+        ranges = shards.ranges_of(tx, named)
+        self._share_all(tx, named, ranges)
+        lapsed = [one for one in ranges if one.is_open and one.lease_until <= now]
+        for one in lapsed:
+            shards.close(tx, one)
+        if ranges:  # as they are now that the locks are shared
+            ranges = [one for one in shards.ranges_of(tx, named) if one.is_open]
+        most = sum(taker.limit for taker in takers)
+        ready: dict[str, Ready] = {}
+        for name in sorted(named):  # one order of locks
+            own = [one for one in ranges if one.queue == name]
+            ready[name] = self._make_ready(tx, name, most, now, now, own)
+        rooms = {name: ready[name].room for name in named}
+        covered = {one.queue for one in ranges}
+
+        def first(limit: int, reclaimed: bool) -> list[tuple[str, str]]:
+            found: list[tuple[str, str]] = []
+            for name in named:
+                room = min(rooms[name], limit - len(found))
+                ids = self._lock_due(
+                    tx, name, ready[name].lines, room, now, reclaimed, name in covered
+                )
+                rooms[name] -= len(ids)
+                found += [(name, job_id) for job_id in ids]
+            return found
+
+        shares = share_out(takers, first)
+        for name in named:
+            count = sum(queue == name for share in shares for queue, _ in share)
+            self._spend(tx, ready[name], count)
+        return self._take(tx, named, takers, shares, now, nonce)
+
+    def _share_all(
+        self, tx: PgTx, queues: Mapping[str, Queue], ranges: Sequence[shards.PgRange]
+    ) -> None:
+        """Share the locks of all shards of these queues that dispatchers may take."""
+        places = {(one.queue, one.shard) for one in ranges}
+        for name in queues:
+            places |= {(name, shard) for shard in range(self._shards_of(name))}
+        self._share_places(tx, places)
+
+    def _lock_due(
+        self,
+        tx: PgTx,
+        queue: str,
+        found: Sequence[Line],
+        limit: int,
+        now: Moment,
+        reclaimed: bool,
+        covered: bool,
+    ) -> list[str]:
+        """Lock the first due jobs, reclaimed ones or the others. Jobs that another claim has
+        locked are passed over. Shards of one rank are visited in any order, so that claims which
+        are made at the same time do not all look at the same jobs."""
+        ids: list[str] = []
+        lines = [
+            line
+            for line in found
+            if line.due_at <= now and (line.rank < FIRST_WAITING_RANK) == reclaimed
+        ]
+        statement = "lock_due_uncovered" if covered else "lock_due"
+        for line in sorted(lines, key=lambda line: (line.rank, random())):
+            if len(ids) >= limit:
+                break
+            params = {"queue": queue, "shard": line.shard, "rank": line.rank, "now": now}
+            rows = tx.rows("claims", statement, {**params, "limit": limit - len(ids)})
+            ids += [row[0] for row in rows]
+        return ids
+
+    def _take(
+        self,
+        tx: PgTx,
+        named: Mapping[str, Queue],
+        takers: Sequence[Taker],
+        shares: Sequence[Sequence[tuple[str, str]]],
+        now: Moment,
+        nonce: str,
+    ) -> list[list[Claimed]]:
+        rows: list[tuple[Any, ...]] = []
+        for place, (taker, share) in enumerate(zip(takers, shares, strict=True)):
+            for name, job_id in share:
+                queue = named[name]
+                lease = taker.lease_seconds
+                seconds = queue.lease_seconds if lease is None else lease
+                length_ms, alone = round(seconds * 1000), len(share) == 1
+                text = f"{nonce}/{place}"
+                rows.append((job_id, taker.worker, length_ms, queue.timeout_seconds, alone, text))
+        if not rows:
+            return [[] for _ in takers]
+        names = ("ids", "workers", "leases", "timeouts", "alones", "nonces")
+        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        found = tx.rows("claims", "take", {**columns, "now": now})
+        held: list[list[tuple[bool, Claimed]]] = [[] for _ in takers]
+        for claimed, place, ahead in self._claimed(tx, found):
+            held[place].append((not ahead, claimed))
+        places = {name: at for at, name in enumerate(named)}
+
+        def order(one: tuple[bool, Claimed]) -> tuple[Any, ...]:
+            waited, job = one
+            return waited, places[job.queue], -job.priority, job.due_at, job.id
+
+        return [paged([job for _, job in sorted(claims, key=order)]) for claims in held]
+
+    def _claimed(self, tx: PgTx, rows: Sequence[Sequence[Any]]) -> list[tuple[Claimed, int, bool]]:
+        """Jobs that were claimed, each with the place of its taker and whether it was reclaimed
+        before; from `claims.sql: claimed_columns`."""
+        ids = [row[0] for row in rows if row[7] > 1]  # only an earlier attempt has left operations
+        operations: dict[str, list[Operation]] = {}
+        for job_id, *row in tx.rows("jobs", "operations_of", {"ids": ids}) if ids else ():
+            operations.setdefault(job_id, []).append(read_operation(row))
+        claims = []
+        for row in rows:
+            steps = tuple(operations.get(row[0], ()))
+            claimed = Claimed._make((*row[:15], steps, None, *row[15:22]))
+            claims.append((claimed, int(row[22].rpartition("/")[2]), row[23]))
+        return claims
+
+    @writing
+    def touch(self, tx: PgTx, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
+        found = records.lock(tx, (one.id for one in touches))
+        queues = self._queues_of(tx, found.values())
+        answers: list[Touched | Refused] = []
+        for touch in touches:
+            one = records.visible(found, touch.id)
+            if one is None:
+                answers.append(GONE)
+            else:
+                answers.append(one.record.touch(touch, queues[one.record.queue], now))
+        records.save(tx, found.values())
+        return answers
+
+    def _queues_of(self, tx: PgTx, found: Iterable[Stored]) -> dict[str, Queue]:
+        """The queues of these jobs, as they are in the store."""
+        names = sorted({one.record.queue for one in found})
+        rows = rows_of(tx, names) if names else {}
+        return {name: rows[name].queue if name in rows else default_queue(name) for name in names}
+
+    def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
+        if not claims:
+            return {}
+        found = self.db.once(lambda tx: records.find(tx, (job_id for job_id, _ in claims)))
+        refused: dict[int, Refused] = {}
+        for position, (job_id, epoch) in enumerate(claims):
+            one = records.visible(found, job_id)
+            why = GONE if one is None else one.record.interruption(epoch)
+            if why is not None:
+                refused[position] = why
+        return refused
+
+    @writing
+    def put_operation(
+        self,
+        tx: PgTx,
+        job_id: str,
+        epoch: int,
+        operation: Operation,
+        now: Moment,
+        limits: OperationLimits = DEFAULT_LIMITS,
+    ) -> Operation | Refused:
+        one = records.visible(records.lock(tx, [job_id]), job_id)
+        if one is None:
+            return GONE
+        record = one.record
+        if refused := record.refuse(epoch, "operation", now):
+            records.save(tx, [one])
+            return refused
+        known, count = self._known_operation(tx, job_id, operation.name)
+        stored = put(known, operation, now, Had(count, record.result_bytes), limits)
+        if isinstance(stored, str):
+            return Refused(stored, record.state)
+        if stored is not known:
+            self._store_operation(tx, one, known, stored, count, now)
+        return stored
+
+    def _known_operation(self, tx: PgTx, job_id: str, name: str) -> tuple[Operation | None, int]:
+        row = tx.run("jobs", "operation", {"id": job_id, "name": name}).fetchone()
+        count = tx.run("jobs", "count_operations", {"id": job_id}).get
+        return None if row is None else read_operation(row), count
+
+    def _store_operation(
+        self,
+        tx: PgTx,
+        one: Stored,
+        known: Operation | None,
+        stored: Operation,
+        count: int,
+        now: Moment,
+    ) -> None:
+        record = one.record
+        record.strikes = 0 if stored.is_final else record.strikes
+        record.result_bytes += added(known, stored)
+        record.state = State(TRANSITIONS[record.state, Verb.START])
+        record.updated_at = now
+        params = {
+            "id": record.id,
+            "name": stored.name,
+            "seq": count,
+            "state": stored.state,
+            "updated_at": from_datetime(stored.updated_at),
+            "percent": stored.percent,
+            "message": stored.message,
+            "result": stored.result,
+        }
+        tx.run("jobs", "put_operation", params)
+        records.save(tx, [one])

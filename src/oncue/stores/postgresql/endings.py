@@ -1,0 +1,206 @@
+"""How workers' claims end in PostgreSQL: settled by the worker, or reclaimed; and what expires."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oncue.core.cursor import Cursor, cursor_at, place_at
+from oncue.core.fencing import GONE, Refused, Settlement, state_after
+from oncue.core.ids import REMEMBERED_MS
+from oncue.core.job import Lapse
+from oncue.core.lifecycle import LIVE, State
+from oncue.core.missed import Judge, Look, Missed, is_astray, moved_lease
+from oncue.core.moment import Moment
+from oncue.core.putoff import moved_return
+from oncue.core.queue import Queue
+from oncue.core.rate import Bucket, begun_again
+from oncue.core.retry import Verdict
+from oncue.ports.claims import ClaimFilter, ClaimPage, Leases, Settled
+from oncue.stores.postgresql import records, shards
+from oncue.stores.postgresql.claims import PgClaims
+from oncue.stores.postgresql.database import writing
+from oncue.stores.postgresql.records import Stored, read_stored
+from oncue.stores.postgresql.tx import PgTx
+
+
+class PgEndings(PgClaims):
+    """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
+
+    @writing
+    def settle(self, tx: PgTx, settlements: Sequence[Settlement], now: Moment) -> Settled:
+        found = records.lock(tx, (one.id for one in settlements))
+        queues = self._queues_of(tx, found.values())
+        answers: dict[int, Refused | State] = {}
+        for at, settlement in enumerate(settlements):
+            one = found.get(settlement.id)
+            if one is None or (one.record.hidden and (one.forget_at or 0) <= now):
+                answers[at] = GONE
+                continue
+            outcome = one.record.outcome_of(settlement)
+            if outcome is not None:
+                answers[at] = state_after(outcome)
+            elif one.record.hidden:
+                answers[at] = GONE
+            else:
+                queue = queues[one.record.queue]
+                answers[at], found[settlement.id] = self._settle(one, settlement, queue, now)
+        self._save_ended(tx, found, queues)
+        refused = {at: one for at, one in answers.items() if isinstance(one, Refused)}
+        states = {at: one for at, one in answers.items() if isinstance(one, State)}
+        return Settled(refused, {at: states[at] for at in states if settlements[at].tells_state})
+
+    def _settle(
+        self, one: Stored, settlement: Settlement, queue: Queue, now: Moment
+    ) -> tuple[Refused | State, Stored]:
+        ending = one.record.settle(settlement, queue, now)
+        if isinstance(ending, Refused):
+            return ending, one
+        state = one.record.state
+        if ending is not None and ending.is_final and not queue.keeps_history:
+            lease_ms = round(queue.lease_seconds * 1000)
+            one = one.hide(self._remembered_until(one, now + lease_ms))
+        return state, one
+
+    @staticmethod
+    def _remembered_until(one: Stored, least: Moment) -> Moment:
+        """An id that was chosen by a client is remembered for a day."""
+        if one.record.digest is None:
+            return least
+        return max(least, (one.record.finished_at or 0) + REMEMBERED_MS)
+
+    def _save_ended(
+        self, tx: PgTx, found: Mapping[str, Stored], queues: Mapping[str, Queue]
+    ) -> None:
+        """Save jobs of which some have ended, or wait again."""
+        records.save(tx, found.values())
+        hidden = [one.record.id for one in found.values() if one.record.hidden]
+        if hidden:
+            tx.run("jobs", "remove_operations", {"ids": hidden})
+        for one in found.values():
+            record = one.record
+            if record.state is State.SCHEDULED:
+                tx.tell(record.queue, record.not_before or record.due_at)
+            if record.state not in LIVE and queues[record.queue].concurrency is not None:
+                tx.tell(record.queue, 0)
+
+    @writing
+    def reclaim(
+        self, tx: PgTx, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
+    ) -> Mapping[int, Refused]:
+        found = records.lock(tx, (lapse.id for lapse, _ in verdicts))
+        queues = self._queues_of(tx, found.values())
+        refused: dict[int, Refused] = {}
+        for at, (lapse, verdict) in enumerate(verdicts):
+            one = records.visible(found, lapse.id)
+            if one is None:
+                refused[at] = GONE
+                continue
+            ending = one.record.reclaim(lapse, verdict, now)
+            if isinstance(ending, Refused):
+                refused[at] = ending
+            elif ending.is_final and not queues[one.record.queue].keeps_history:
+                lease_ms = round(queues[one.record.queue].lease_seconds * 1000)
+                found[lapse.id] = one.hide(self._remembered_until(one, now + lease_ms))
+        self._save_ended(tx, found, queues)
+        return refused
+
+    @writing
+    def expire(self, tx: PgTx, now: Moment, limit: int) -> int:
+        params = {"now": now, "limit": limit}
+        ids = [row[0] for row in tx.rows("claims", "expired", params)]
+        return self._expire(tx, ids, now) if ids else 0
+
+    def live_claims(self, wanted: ClaimFilter, after: Cursor | None, limit: int) -> ClaimPage:
+        if wanted.job_id is not None:
+            return self._live_claim(wanted)
+        since, until = wanted.heard_outside or (None, None)
+        params: dict[str, Any] = {"since": since, "until": until, "limit": limit}
+        if wanted.lapsed_by is not None:
+            place = (-1, "") if after is None else place_at(after, (int, str))
+            statement = "lapsed_claims"
+            params |= {"at": place[0], "id": place[1], "lapsed_by": wanted.lapsed_by}
+        else:
+            place = ("", -1, "") if after is None else place_at(after, (str, int, str))
+            statement = "live_claims"
+            params |= dict(zip(("queue", "due_at", "id"), place, strict=True))
+        found = self.db.once(lambda tx: tx.rows("claims", statement, params))
+        lapses = [read_stored(row).record for row in found]
+        end: Cursor | None = None
+        if len(found) == limit:
+            last = lapses[-1]
+            by_lapse = (last.lapses_at or 0, last.id)
+            by_queue = (last.queue, last.due_at, last.id)
+            end = cursor_at(by_queue if wanted.lapsed_by is None else by_lapse)
+        return ClaimPage([one.as_lapse() for one in lapses], end)
+
+    def _live_claim(self, wanted: ClaimFilter) -> ClaimPage:
+        assert wanted.job_id is not None
+        found = self.db.once(lambda tx: records.find(tx, [wanted.job_id or ""]))
+        one = records.visible(found, wanted.job_id)
+        if one is None or one.record.state not in LIVE:
+            return ClaimPage([])
+        record, heard = one.record, wanted.heard_outside
+        lapsed = wanted.lapsed_by is None or record.has_lapsed(wanted.lapsed_by)
+        fits = heard is None or not heard[0] <= record.updated_at <= heard[1]
+        return ClaimPage([record.as_lapse()] if lapsed and fits else [])
+
+    def live_count(self) -> int | None:
+        count: int = self.db.once(lambda tx: tx.run("claims", "live_count").get)
+        return count
+
+    def leases(self) -> Leases:
+        lapse, expiry, ranged, look = self.db.once(lambda tx: tx.rows("claims", "leases")[0])
+        next_lapse = min((at for at in (lapse, expiry) if at is not None), default=None)
+        return Leases(ranged or lapse is not None, _read_look(look), next_lapse)
+
+    def has_leases_astray(self, now: Moment) -> bool:
+        with self.db.reading() as tx:
+            if any(is_astray(o.lease_until, o.lease_ms, now) for o in shards.open_ranges(tx)):
+                return True
+            live = (read_stored(row).record for row in tx.rows("claims", "live_leases"))
+            return any(one.lease.is_astray(one.updated_at, now) for one in live)
+
+    @writing
+    def judge_leases(self, tx: PgTx, judge: Judge) -> Missed | None:
+        judged = judge(_read_look(tx.run("claims", "last_look").get))
+        if judged is None:
+            return None
+        look, missed = judged
+        tx.run("claims", "put_last_look", {"value": json.dumps(look).encode()})
+        if missed is not None:
+            self._move_leases(tx, missed, look.wall)
+        return missed
+
+    def _move_leases(self, tx: PgTx, missed: Missed, now: Moment) -> None:
+        live = [read_stored(row) for row in tx.rows("claims", "lock_live_leases")]
+        for one in live:
+            one.record.move(missed.claims_ms, now)
+        records.save(tx, live)
+        for held in shards.open_ranges(tx, lock=True):
+            until = moved_lease(held.lease_until, held.lease_ms, missed.ranges_ms, now)
+            if until < held.lease_until:
+                tx.tell(held.queue, until)
+            place = {"queue": held.queue, "shard": held.shard}
+            tx.run("ranges", "move", {**place, "lease_until": until})
+        for name, turns, at in tx.rows("claims", "lock_buckets", {"now": now}):
+            self._keep_bucket(tx, name, begun_again(Bucket(turns, at), now))
+        self._shorten_returns(tx, now)
+
+    def _shorten_returns(self, tx: PgTx, now: Moment) -> None:
+        put_off = [read_stored(row) for row in tx.rows("claims", "lock_put_off", {"now": now})]
+        queues = self._queues_of(tx, put_off)
+        changed = []
+        for one in put_off:
+            not_before = one.record.not_before or 0
+            until = moved_return(not_before, queues[one.record.queue].retry, now)
+            if until < not_before:
+                one.record.not_before = until
+                tx.tell(one.record.queue, until)
+                changed.append(one)
+        records.save(tx, changed)
+
+
+def _read_look(value: bytes | None) -> Look | None:
+    return None if value is None else Look(*json.loads(value))

@@ -1,0 +1,376 @@
+"""Dispatchers' range claims in PostgreSQL.
+
+A range is one row for each shard. A dispatcher that claims holds the lock of the shard alone: so
+nobody who shares it looks at a waiting job of the shard while the range comes to cover it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from oncue.core.ids import REMEMBERED_MS
+from oncue.core.job import Delivery
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue, default_queue
+from oncue.ports.claims import RangeClaim
+from oncue.ports.sink import Refusal
+from oncue.stores.postgresql import records, shards
+from oncue.stores.postgresql.database import writing
+from oncue.stores.postgresql.endings import PgEndings
+from oncue.stores.postgresql.locks import hold, shard_lock
+from oncue.stores.postgresql.settings import rows_of
+from oncue.stores.postgresql.shards import Line, PgRange
+from oncue.stores.postgresql.tx import PgTx
+
+BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
+MOST_RACES = 20
+
+InFlight = dict[int, set[str]]
+"""By shard: the jobs in flight of the claims that go on."""
+
+
+class RangeAsked(NamedTuple):
+    """What a dispatcher asks for."""
+
+    queue: str
+    dispatcher: str
+    limit: int
+    cutoff: Moment
+    now: Moment
+    lease_ms: int
+
+
+class PgRanges(PgEndings):
+    """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`."""
+
+    def claim_range(
+        self,
+        queue: Queue,
+        dispatcher: str,
+        limit: int,
+        now: Moment,
+        *,
+        lease_seconds: float,
+        in_flight: Sequence[RangeClaim] = (),
+        due_until: Moment | None = None,
+    ) -> RangeClaim:
+        cutoff = now if due_until is None else due_until
+        asked = RangeAsked(queue.name, dispatcher, limit, cutoff, now, round(lease_seconds * 1000))
+        for _ in range(MOST_RACES):
+            self._close_lapsed(asked, in_flight)
+            claim = self.db.write(partial(self._claim_range, asked, in_flight))
+            if claim is not None:
+                return claim
+        return RangeClaim(queue.name)
+
+    def _close_lapsed(self, asked: RangeAsked, in_flight: Sequence[RangeClaim]) -> None:
+        """Take shards away whose lease has ended, or that an earlier life of this dispatcher held.
+        A transaction of its own for each: so only one lock is held alone at a time."""
+
+        def over(tx: PgTx) -> list[PgRange]:
+            ranges = shards.ranges_of(tx, [asked.queue])
+            continued = _continued(ranges, in_flight)
+            return [
+                one
+                for one in ranges
+                if one.is_open
+                and one.shard not in continued
+                and (one.holder == asked.dispatcher or one.lease_until <= asked.now)
+            ]
+
+        for held in self.db.once(over):
+            self.db.write(partial(self._close, held))
+
+    def _close(self, held: PgRange, tx: PgTx) -> None:
+        hold(tx, shard_lock(self.db.address.schema, held.queue, held.shard))
+        if shards.close(tx, held):
+            self._announce_room(tx, held.queue)
+
+    def _announce_room(self, tx: PgTx, queue: str) -> None:
+        if self._settings.queue(queue).concurrency is not None:
+            tx.tell(queue, 0)
+
+    def _claim_range(
+        self, asked: RangeAsked, in_flight: Sequence[RangeClaim], tx: PgTx
+    ) -> RangeClaim | None:
+        """None: others were quicker, look again."""
+        ranges = shards.ranges_of(tx, [asked.queue])
+        continued = _continued(ranges, in_flight)
+        held = [one for one in ranges if one.is_open and one.shard not in continued]
+        nothing = RangeClaim(
+            asked.queue, busy_until=min((o.lease_until for o in held), default=None)
+        )
+        busy = {one.shard for one in held}
+        arrived = self._first_arrived(tx, asked, ranges, continued)
+        own = [
+            one._replace(in_flight=len(continued.get(one.shard, ())))
+            if one.shard in continued
+            else one
+            for one in ranges
+        ]
+        ready = self._make_ready(
+            tx, asked.queue, asked.limit, asked.cutoff, asked.now, own, arrived
+        )
+        if not ready.room:
+            return nothing
+        heads = [
+            head
+            for line in ready.lines
+            if line.shard not in busy
+            and (head := self._head(tx, asked, line, continued)) is not None
+        ]
+        if not heads:
+            return nothing
+        shard = min(heads, key=lambda line: line.place).shard
+        hold(tx, shard_lock(self.db.address.schema, asked.queue, shard))
+        ranks = sorted(line.rank for line in heads if line.shard == shard)
+        flying = continued.get(shard)
+        jobs, through = self._due(tx, asked, shard, ranks, flying or set(), ready.room)
+        if not jobs:
+            return None
+        before = next((one for one in ranges if one.shard == shard), None)
+        fence = self._cover(
+            tx,
+            asked,
+            before if flying is not None else None,
+            shard,
+            through,
+            len(flying or ()) + len(jobs),
+        )
+        if fence is None:
+            return None
+        self._spend(tx, ready, len(jobs))
+        return RangeClaim(asked.queue, shard, fence, jobs, asked.now)
+
+    def _first_arrived(
+        self,
+        tx: PgTx,
+        asked: RangeAsked,
+        ranges: Sequence[PgRange],
+        continued: InFlight,
+    ) -> Line | None:
+        """The first job that came into a range of this dispatcher and is not in flight."""
+        if not continued:
+            return None
+        found = [
+            head
+            for line in shards.lines(tx, asked.queue)
+            if line.shard in continued
+            and (head := self._head(tx, asked, line, continued)) is not None
+            and any(one.shard == line.shard and one.covers(head.place) for one in ranges)
+        ]
+        return min(found, key=lambda line: line.place, default=None)
+
+    def _head(self, tx: PgTx, asked: RangeAsked, line: Line, continued: InFlight) -> Line | None:
+        """The first job of a line that can be taken; None: there is none."""
+        if line.due_at > asked.cutoff:
+            return None
+        flying = continued.get(line.shard)
+        if not flying:
+            return line
+        place = {"queue": asked.queue, "shard": line.shard, "rank": line.rank}
+        params = {**place, "until": asked.cutoff, "now": asked.now, "ids": list(flying)}
+        row = tx.run("ranges", "first_not_in_flight", params).fetchone()
+        return None if row is None else line._replace(due_at=row[0], id=row[1])
+
+    def _due(
+        self,
+        tx: PgTx,
+        asked: RangeAsked,
+        shard: int,
+        ranks: Sequence[int],
+        flying: set[str],
+        limit: int,
+    ) -> tuple[list[Delivery], shards.PlaceInLine]:
+        """The next jobs of a shard, and the place of the last of them."""
+        jobs: list[Delivery] = []
+        through = (0, 0, "")
+        room = BATCH_BYTES
+        for rank in ranks:
+            if len(jobs) >= limit or room <= 0:
+                break
+            params = {
+                "queue": asked.queue,
+                "shard": shard,
+                "rank": rank,
+                "until": asked.cutoff,
+                "now": asked.now,
+                "ids": list(flying),
+                "limit": limit - len(jobs),
+                "room": room,
+            }
+            found = list(map(Delivery._make, tx.rows("ranges", "due", params)))
+            if found:
+                jobs += found
+                room -= sum(len(one.payload) for one in found)
+                through = (rank, found[-1].due_at, found[-1].id)
+        return jobs, through
+
+    def _cover(
+        self,
+        tx: PgTx,
+        asked: RangeAsked,
+        held: PgRange | None,
+        shard: int,
+        through: shards.PlaceInLine,
+        in_flight: int,
+    ) -> int | None:
+        """Open a range that goes so far, or go on with the one that is held. Its fence; None:
+        somebody else has it now."""
+        cutoff = asked.cutoff
+        if held is not None:
+            through, cutoff = max(through, held.through), max(cutoff, held.cutoff)
+        names = ("through_rank", "through_due", "through_id")
+        params = {
+            "queue": asked.queue,
+            "shard": shard,
+            "holder": asked.dispatcher,
+            "fence": 0 if held is None else held.fence,
+            "lease_until": asked.now + asked.lease_ms,
+            "lease_ms": asked.lease_ms,
+            "cutoff": cutoff,
+            "in_flight": in_flight,
+            **dict(zip(names, through, strict=True)),
+        }
+        fence: int | None = tx.run("ranges", "take" if held is None else "go_on", params).get
+        return fence
+
+    def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
+        params = {**_place(claim), "lease_until": lease_until}
+
+        def extend(tx: PgTx) -> bool:
+            tx.run("ranges", "extend", params)
+            return tx.changes() > 0
+
+        return self.db.once(extend)
+
+    @writing
+    def settle_range(
+        self,
+        tx: PgTx,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, Refusal],
+        now: Moment,
+        *,
+        left: int = 0,
+    ) -> bool:
+        row = tx.run("ranges", "lock", _place(claim)).fetchone()
+        if row is None or claim.fence <= 0 or row[1] != claim.fence:
+            return False
+        holder = row[0]
+        if holder is None:  # this very call has let it go before
+            return True
+        found = rows_of(tx, [claim.queue]).get(claim.queue)
+        queue = default_queue(claim.queue) if found is None else found.queue
+        attempts = {job.id: job.attempt - 1 for job in claim.jobs}
+        taken = [one for one in delivered if one in attempts]
+        if taken:
+            self._deliver(tx, claim, taken, attempts, holder, queue, now)
+        if refused:
+            self._refuse(tx, claim, refused, attempts, holder, queue, now)
+        tx.run("ranges", "settle", {**_place(claim), "left": left})
+        if queue.concurrency is not None:
+            tx.tell(claim.queue, 0)
+        if not left and len(delivered) + len(refused) < len(claim.jobs):
+            tx.tell(claim.queue, min(job.due_at for job in claim.jobs))
+        return True
+
+    def _deliver(
+        self,
+        tx: PgTx,
+        claim: RangeClaim,
+        taken: Sequence[str],
+        attempts: Mapping[str, int],
+        holder: str,
+        queue: Queue,
+        now: Moment,
+    ) -> None:
+        params = {
+            "ids": list(taken),
+            "attempts": [attempts[one] for one in taken],
+            "queue": claim.queue,
+        }
+        if not queue.keeps_history:
+            tx.run("ranges", "delivered_gone", params)
+            if tx.changes() == len(taken):
+                return
+        more = {
+            "holder": holder,
+            "claimed_at": claim.claimed_at,
+            "now": now,
+            "kept": queue.keeps_history,
+            "forget_at": now + REMEMBERED_MS,
+        }
+        tx.run("ranges", "delivered", {**params, **more})
+
+    def _refuse(
+        self,
+        tx: PgTx,
+        claim: RangeClaim,
+        refused: Mapping[str, Refusal],
+        attempts: Mapping[str, int],
+        holder: str,
+        queue: Queue,
+        now: Moment,
+    ) -> None:
+        """End the jobs that were refused for good, and let the others wait. Jobs that are no longer
+        there to be handed over are left alone."""
+        changed = []
+        for one in records.lock(tx, refused).values():
+            record, why = one.record, refused[one.record.id]
+            if not record.covered or record.queue != claim.queue or record.not_before is not None:
+                continue
+            if record.attempt != attempts.get(record.id):
+                continue
+            if not why.permanent:
+                record.put_off(queue.retry, why.detail, now)
+                tx.tell(record.queue, record.not_before or 0)
+                changed.append(one)
+                continue
+            record.deliver(holder, claim.claimed_at, why.detail, queue, now)
+            if not queue.keeps_history:
+                one = one.hide(self._remembered_until(one, now))
+            changed.append(one)
+        gone = [one.record.id for one in changed if one.record.hidden]
+        records.save(tx, changed)
+        if gone:
+            tx.run("jobs", "remove_operations", {"ids": gone})
+
+    def next_due(self, queues: Sequence[str]) -> Moment | None:
+        with self.db.reading() as tx:
+            return min((at for name in queues for at in self._next_dues(tx, name)), default=None)
+
+    def _next_dues(self, tx: PgTx, name: str) -> list[Moment]:
+        """When something of the queue can be taken, as far as can be told."""
+        row = rows_of(tx, [name]).get(name)
+        if row is None or row.queue.paused:
+            return []
+        ranges = [one for one in shards.ranges_of(tx, [name]) if one.is_open]
+        moments = [one.lease_until for one in ranges]
+        under_way = 0
+        if row.queue.concurrency is not None:
+            params = {"queue": name, "limit": row.queue.concurrency}
+            under_way = tx.run("claims", "count_live", params).get
+            under_way += sum(one.in_flight for one in ranges)
+        if not row.limits.is_full(under_way):
+            moments += shards.waiting_dues(tx, name, shards.lines(tx, name), ranges)
+            returns = tx.run("claims", "next_return", {"queue": name}).get
+            moments += [] if returns is None else [returns]
+        return row.limits.next_turns(moments)
+
+
+def _place(claim: RangeClaim) -> dict[str, int | str]:
+    return {"queue": claim.queue, "shard": claim.shard, "fence": claim.fence}
+
+
+def _continued(ranges: Sequence[PgRange], in_flight: Sequence[RangeClaim]) -> InFlight:
+    """The shards that go on under the fence of these claims."""
+    fences = {one.shard: one.fence for one in ranges if one.is_open}
+    continued: InFlight = {}
+    for claim in in_flight:
+        if claim.fence > 0 and fences.get(claim.shard) == claim.fence:
+            continued.setdefault(claim.shard, set()).update(job.id for job in claim.jobs)
+    return continued

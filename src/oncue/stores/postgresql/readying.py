@@ -1,0 +1,152 @@
+"""Before jobs of a queue are taken: how many may be, what has expired, who is in line again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from oncue.core import rate
+from oncue.core.lifecycle import State
+from oncue.core.moment import Moment
+from oncue.core.putoff import back_in_line_until
+from oncue.core.rate import Bucket
+from oncue.stores.postgresql import records
+from oncue.stores.postgresql.jobs import PgJobs
+from oncue.stores.postgresql.records import Stored
+from oncue.stores.postgresql.settings import QueueRow, rows_of
+from oncue.stores.postgresql.shards import Line, PgRange, lines
+from oncue.stores.postgresql.tx import PgTx
+
+BACK_TOGETHER = 1000  # put-off jobs that are in line again by one look
+
+
+class Ready(NamedTuple):
+    """A queue from which jobs may be taken."""
+
+    row: QueueRow | None
+    """None: there is no row; the queue has default settings."""
+    room: int
+    lines: list[Line]
+    bucket: Bucket | None = None
+
+
+class PgReadying(PgJobs):
+    def _queue_row(self, tx: PgTx, name: str) -> QueueRow | None:
+        """The queue as it is; locked, if it has limits: they hold for all who take from it."""
+        row = rows_of(tx, [name]).get(name)
+        if row is not None and row.queue.is_limited:
+            return rows_of(tx, [name], lock=True).get(name)
+        return row
+
+    def _make_ready(
+        self,
+        tx: PgTx,
+        name: str,
+        limit: int,
+        until: Moment,
+        now: Moment,
+        ranges: Sequence[PgRange],
+        first: Line | None = None,
+    ) -> Ready:
+        """How many jobs may be taken that are due by `until`, at most `limit`. If there is room and
+        something waits (`first`: also inside a range of the caller's own), what has expired is
+        cancelled, and put-off jobs are in line again. Else nothing is changed."""
+        row = self._queue_row(tx, name)
+        found = lines(tx, name)
+        outside = [line for line in found if not _is_covered(line, ranges)]
+        due = first is not None or any(line.due_at <= until for line in found)
+        returning = tx.rows(
+            "claims", "returning", {"queue": name, "now": now, "limit": BACK_TOGETHER}
+        )
+        if not due and not returning:
+            return Ready(row, 0, found)
+        room = self._room(tx, row, ranges, limit, now)
+        if row is not None and room.bucket is not None and room.begun_again:
+            self._keep_bucket(tx, name, room.bucket)
+        if room.most:
+            changed = self._expire_due(tx, name, until, now)
+            ahead = [one for one in (first, *outside) if one is not None and one.due_at <= now]
+            changed |= self._bring_back(tx, returning, min(ahead, key=_place, default=None), now)
+            if changed:
+                found = lines(tx, name)
+        return Ready(row, room.most, found, room.bucket)
+
+    def _room(
+        self,
+        tx: PgTx,
+        row: QueueRow | None,
+        ranges: Sequence[PgRange],
+        limit: int,
+        now: Moment,
+    ) -> rate.Room:
+        if row is None:
+            return rate.Room(limit)
+        queue, under_way = row.queue, 0
+        if queue.concurrency is not None:
+            params = {"queue": queue.name, "limit": queue.concurrency}
+            under_way = tx.run("claims", "count_live", params).get
+            under_way += sum(one.in_flight for one in ranges if one.is_open)
+        return row.limits.room(under_way, limit, now)
+
+    def _keep_bucket(self, tx: PgTx, name: str, bucket: Bucket) -> None:
+        params = {"name": name, "turns": bucket.turns, "filled_at": bucket.at}
+        tx.run("queues", "put_bucket", params)
+
+    def _spend(self, tx: PgTx, ready: Ready, count: int) -> None:
+        """Note that so many were taken from a queue that had room for them."""
+        if ready.row is not None and ready.bucket is not None and count:
+            self._keep_bucket(tx, ready.row.queue.name, rate.take(ready.bucket, count))
+
+    def _expire_due(self, tx: PgTx, name: str, until: Moment, now: Moment) -> bool:
+        """Cancel what has expired and would be taken. Whether anything was."""
+        params = {"queue": name, "until": until, "now": now}
+        ids = [row[0] for row in tx.rows("claims", "expired_due", params)]
+        return bool(ids and self._expire(tx, ids, now))
+
+    def _expire(self, tx: PgTx, job_ids: Sequence[str], now: Moment) -> int:
+        """Cancel those of these jobs that have expired and are not being delivered. How many."""
+        over = [
+            one
+            for one in self._lock_waiting(tx, job_ids).values()
+            if one.record.state is State.SCHEDULED
+            and not one.record.covered
+            and one.record.has_lapsed(now)
+        ]
+        for one in over:
+            one.record.expire(now)
+        self._end_all(tx, over, now)
+        return len(over)
+
+    def _end_all(self, tx: PgTx, over: Sequence[Stored], now: Moment) -> None:
+        """Save jobs that have ended by themselves: they are kept as long as their queue says."""
+        records.save(tx, over)
+
+    def _bring_back(
+        self,
+        tx: PgTx,
+        returning: Sequence[tuple[str, int, Moment]],
+        first: Line | None,
+        now: Moment,
+    ) -> bool:
+        """Give put-off jobs whose moment has come their place in line again. `first`: the job that
+        would be handed over next. Whether any was."""
+        back = [
+            job_id
+            for job_id, rank, not_before in returning
+            if not_before
+            <= back_in_line_until(now, first.due_at if first and rank >= first.rank else None)
+        ]
+        if not back:
+            return False
+        found = self._lock_waiting(tx, back)
+        params = {"ids": list(found), "until": now}
+        tx.run("claims", "back_in_line", params)
+        return True
+
+
+def _is_covered(line: Line, ranges: Sequence[PgRange]) -> bool:
+    return any(one.shard == line.shard and one.covers(line.place) for one in ranges)
+
+
+def _place(line: Line) -> tuple[int, Moment, str]:
+    return line.place

@@ -1,0 +1,188 @@
+"""Jobs as rows of PostgreSQL: each is a `Record` of core, which decides what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from oncue.core import stamp
+from oncue.core.fencing import End, Write
+from oncue.core.job import Attempt, Operation
+from oncue.core.lease import Lease
+from oncue.core.lifecycle import FINAL, LIVE, State
+from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
+from oncue.core.record import Record
+from oncue.stores.past import past_rows, read_past
+from oncue.stores.postgresql.tx import PgTx
+
+_STATES = {state.value: state for state in State}
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+COLUMNS = (
+    *("id", "queue", "due_at", "payload", "priority", "created_at", "owner", "key", "expires_at"),
+    *("max_attempts", "timeout_seconds", "digest", "updated_at", "state", "attempt"),
+    *("attempt_base", "epoch", "strikes", "ahead", "hidden", "cancel_requested", "worker"),
+    *("claimed_at", "lease_until", "lease_ms", "lease_asked", "alone", "nonce", "overlong_at"),
+    *("finished_at", "result", "error", "message", "percent", "schedule", "not_before"),
+    *("refusals", "result_bytes", "rule", "instant", "shard", "forget_at", "past", "covered"),
+)
+"""As in `jobs.sql: columns`."""
+
+
+class Stored(NamedTuple):
+    """A job and where its row is."""
+
+    record: Record
+    shard: int
+    forget_at: Moment | None = None
+    """Of a job that is gone and only remembered: until when."""
+
+    def hide(self, until: Moment) -> Stored:
+        """The job is gone; only its id, and how it ended, is remembered until then."""
+        self.record.hide()
+        return self._replace(forget_at=until)
+
+
+def read_stored(row: Sequence[Any]) -> Stored:
+    """From `jobs.sql: columns`. Without its operations, which are rows of their own."""
+    values = dict(zip(COLUMNS, row, strict=True))
+    shard, past, claimed_at = values.pop("shard"), values.pop("past"), values["claimed_at"]
+    forget_at = values.pop("forget_at")
+    names = ("lease_until", "lease_ms", "lease_asked")
+    values["lease"] = Lease(*(values.pop(name) for name in names))
+    values["state"] = _STATES[values["state"]]
+    values["claimed_at"] = claimed_at or 0
+    values["nonce"] = _read_nonce(values["nonce"])
+    if values["instant"] is not None:
+        values["instant"] = stamp.to_datetime(values["instant"])
+    record = Record(**values)
+    if past is not None:
+        read_past(record, _decode(past))
+    if claimed_at is not None:
+        _read_last_attempt(record, claimed_at)
+    return Stored(record, shard, forget_at)
+
+
+def _read_last_attempt(record: Record, claimed_at: Moment) -> None:
+    """The attempt that the row itself tells of: it goes on, or it ended the job."""
+    ended = record.state in FINAL
+    outcome = record.state.value if ended else None
+    record.attempts.append(
+        Attempt(
+            record.attempt,
+            record.epoch,
+            to_datetime(claimed_at),
+            record.worker,
+            outcome,
+            maybe_datetime(record.finished_at) if ended else None,
+        )
+    )
+    if outcome is not None and record.epoch not in record.ends:
+        # A completion; every other end is told by `past`.
+        write = Write("complete", record.result)
+        record.ends[record.epoch] = End(outcome, record.attempt, write, None)
+
+
+def row_of(stored: Stored) -> dict[str, Any]:
+    """The columns of a record that was changed, by name. In `past` is everything that the row
+    itself does not tell."""
+    record = stored.record
+    attempts = record.attempts
+    in_row = bool(attempts) and _is_told_by_row(record, attempts[-1])
+    kept = past_rows(record, attempts[:-1] if in_row else attempts)
+    instant = None if record.instant is None else stamp.from_datetime(record.instant)
+    lease = record.lease
+    return {
+        "id": record.id,
+        "queue": record.queue,
+        "due_at": record.due_at,
+        "payload": record.payload,
+        "priority": record.priority,
+        "expires_at": record.expires_at,
+        "updated_at": record.updated_at,
+        "state": record.state.value,
+        "attempt": record.attempt,
+        "attempt_base": record.attempt_base,
+        "epoch": record.epoch,
+        "strikes": record.strikes,
+        "ahead": record.ahead,
+        "hidden": record.hidden,
+        "cancel_requested": record.cancel_requested,
+        "worker": record.worker,
+        "claimed_at": from_datetime(attempts[-1].claimed_at) if in_row else None,
+        "lease_until": lease.until,
+        "lease_ms": lease.length_ms,
+        "lease_asked": lease.asked,
+        "alone": record.alone,
+        "nonce": nonce_text(record.nonce),
+        "overlong_at": record.overlong_at,
+        "finished_at": record.finished_at,
+        "result": record.result,
+        "error": record.error,
+        "message": record.message,
+        "percent": record.percent,
+        "schedule": record.schedule,
+        "not_before": record.not_before,
+        "refusals": record.refusals,
+        "result_bytes": record.result_bytes,
+        "rule": record.rule,
+        "instant": instant,
+        "shard": stored.shard,
+        "forget_at": stored.forget_at,
+        "past": _encode(kept).decode() if kept else None,
+    }
+
+
+def _is_told_by_row(record: Record, last: Attempt) -> bool:
+    if record.state in LIVE:
+        return True
+    ended = record.state in FINAL and last.outcome == record.state.value
+    return ended and last.ended_at == maybe_datetime(record.finished_at)
+
+
+def nonce_text(nonce: tuple[str, int] | None) -> str | None:
+    return None if nonce is None else f"{nonce[0]}/{nonce[1]}"
+
+
+def _read_nonce(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    nonce, _, place = text.rpartition("/")
+    return nonce, int(place)
+
+
+def read_operation(row: Sequence[Any]) -> Operation:
+    """From `jobs.sql: operation_columns`."""
+    name, state, updated_at, percent, message, result = row
+    return Operation(name, state, to_datetime(updated_at), percent, message, result)
+
+
+def find(tx: PgTx, job_ids: Iterable[str]) -> dict[str, Stored]:
+    """These jobs as they are, also hidden ones."""
+    found = tx.rows("jobs", "by_ids", {"ids": list(job_ids)})
+    return {row[0]: read_stored(row) for row in found}
+
+
+def lock(tx: PgTx, job_ids: Iterable[str]) -> dict[str, Stored]:
+    """The same, and nobody else changes them until the end of the transaction. In the order of
+    their ids, against deadlocks."""
+    found = tx.rows("jobs", "lock_by_ids", {"ids": sorted(set(job_ids))})
+    return {row[0]: read_stored(row) for row in found}
+
+
+def save(tx: PgTx, changed: Iterable[Stored]) -> None:
+    """Write jobs that were changed. Their rows are locked."""
+    rows = [row_of(one) for one in changed]
+    if len(rows) == 1:
+        tx.run("jobs", "save", rows[0])
+    elif rows:
+        tx.executemany(tx.sql("jobs", "save"), rows)
+
+
+def visible(found: Mapping[str, Stored], job_id: str) -> Stored | None:
+    one = found.get(job_id)
+    return None if one is None or one.record.hidden else one

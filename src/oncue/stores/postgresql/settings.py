@@ -1,0 +1,67 @@
+"""The settings of queues as this process last read them, and when to read them again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+from oncue.core.queue import Queue, RetryPolicy, default_queue
+from oncue.core.rate import Bucket, Limits
+from oncue.stores.postgresql.tx import PgTx
+
+UNSET = "{}"  # the settings of a queue that was never set
+
+
+class QueueRow(NamedTuple):
+    """A queue as its row has it."""
+
+    queue: Queue
+    bucket: Bucket | None
+
+    @property
+    def limits(self) -> Limits:
+        one = self.queue
+        return Limits(one.paused, one.concurrency, one.rate_per_second, self.bucket)
+
+
+class KnownSettings:
+    """What callers that need not be exact go by, without a look at the database. Replaced as a
+    whole: any thread may read it."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, Queue] = {}
+
+    def queue(self, name: str) -> Queue:
+        return self._queues.get(name) or default_queue(name)
+
+    def learn(self, queues: list[Queue]) -> None:
+        """These are all."""
+        self._queues = {queue.name: queue for queue in queues}
+
+
+def read_queue(name: str, settings: str, paused: bool) -> Queue:
+    values = json.loads(settings)
+    if not values:  # never set
+        queue = default_queue(name)
+        return replace(queue, paused=True) if paused else queue
+    if "retry" in values:
+        values["retry"] = RetryPolicy(**values["retry"]).bounded()
+    return Queue(name=name, paused=paused, **values)
+
+
+def write_settings(queue: Queue) -> str:
+    values = asdict(queue)
+    del values["name"], values["paused"]
+    return json.dumps(values)
+
+
+def rows_of(tx: PgTx, names: list[str], *, lock: bool = False) -> dict[str, QueueRow]:
+    """These queues, where they are there; locked in the order of their names."""
+    found = tx.rows("queues", "lock_named" if lock else "named", {"names": names})
+    return {row[0]: _queue_row(*row) for row in found}
+
+
+def _queue_row(name: str, settings: str, paused: bool, turns: Any, filled_at: Any) -> QueueRow:
+    bucket = None if turns is None else Bucket(turns, filled_at)
+    return QueueRow(read_queue(name, settings, paused), bucket)

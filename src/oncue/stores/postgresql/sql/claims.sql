@@ -1,0 +1,154 @@
+-- The lines of a queue in which jobs wait, each with its first job: one for each shard and rank. The
+-- next line is found by a jump in the index, so it costs the same however long a line is.
+-- name: lines
+WITH RECURSIVE line (shard, rank) AS (
+  (SELECT shard, rank FROM oncue.jobs
+   WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue
+   ORDER BY shard, rank LIMIT 1)
+  UNION ALL
+  SELECT following.shard, following.rank FROM line CROSS JOIN LATERAL (
+    SELECT shard, rank FROM oncue.jobs
+    WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue
+      AND (shard, rank) > (line.shard, line.rank)
+    ORDER BY shard, rank LIMIT 1) AS following
+)
+SELECT line.shard, line.rank, first.due_at, first.id FROM line CROSS JOIN LATERAL (
+  SELECT due_at, id FROM oncue.jobs
+  WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue
+    AND shard = line.shard AND rank = line.rank
+  ORDER BY due_at, id LIMIT 1) AS first;
+
+-- The first job of a line behind a place.
+-- name: first_behind
+SELECT due_at, id FROM oncue.jobs
+WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue AND shard = :shard AND rank = :rank
+  AND (due_at, id) > (:due_at, :id)
+ORDER BY due_at, id LIMIT 1;
+
+-- name: lock_due
+SELECT j.id FROM oncue.jobs AS j
+WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue AND shard = :shard AND rank = :rank
+  AND due_at <= :now AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY due_at, id LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- name: lock_due_uncovered
+SELECT j.id FROM oncue.jobs AS j
+WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue AND shard = :shard AND rank = :rank
+  AND due_at <= :now AND (expires_at IS NULL OR expires_at > :now) AND NOT ({jobs.covered})
+ORDER BY due_at, id LIMIT :limit FOR UPDATE OF j SKIP LOCKED;
+
+-- As `core/job.py: Claimed`, without operations.
+-- name: claimed_columns
+j.id, j.queue, j.due_at, j.payload, j.priority, j.owner, j.key, j.attempt, j.attempt_base,
+j.max_attempts, j.timeout_seconds, j.epoch, j.claimed_at, j.lease_until, j.created_at, j.expires_at,
+j.error, j.message, j.percent, j.rule, j.instant, j.schedule
+
+-- name: take
+UPDATE oncue.jobs AS j SET state = 'dispatched', epoch = j.epoch + 1, attempt = j.attempt + 1,
+  worker = t.worker, claimed_at = :now, updated_at = :now, lease_until = :now + t.lease_ms,
+  lease_ms = t.lease_ms, lease_asked = false, alone = t.alone, nonce = t.nonce,
+  overlong_at = :now + round(coalesce(j.timeout_seconds, t.timeout_seconds) * 1000)::bigint
+FROM unnest(:ids::text[], :workers::text[], :leases::bigint[], :timeouts::double precision[],
+  :alones::boolean[], :nonces::text[]) AS t (id, worker, lease_ms, timeout_seconds, alone, nonce)
+WHERE j.id = t.id
+RETURNING {claimed_columns}, j.nonce, j.ahead;
+
+-- Claims of a call whose answer got lost. Reads the live claims.
+-- name: claimed_by
+UPDATE oncue.jobs AS j SET lease_until = greatest(j.lease_until, :now + coalesce(j.lease_ms, 0)),
+  updated_at = :now
+WHERE state IN ('dispatched', 'executing') AND lease_until IS NOT NULL AND starts_with(nonce, :prefix)
+RETURNING {claimed_columns}, j.nonce, j.ahead;
+
+-- name: count_live
+SELECT count(*) FROM (
+  SELECT 1 FROM oncue.jobs WHERE state IN ('dispatched', 'executing') AND queue = :queue
+  LIMIT :limit) AS live;
+
+-- name: expired_due
+SELECT j.id FROM oncue.jobs AS j
+WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND j.expires_at <= :now AND j.queue = :queue
+  AND j.due_at <= :until AND (j.not_before IS NULL OR j.not_before <= :now)
+ORDER BY j.expires_at, j.id;
+
+-- name: expired
+SELECT j.id FROM oncue.jobs AS j
+WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND j.expires_at <= :now
+  AND NOT ({jobs.covered})
+ORDER BY j.expires_at, j.id LIMIT :limit;
+
+-- Put-off jobs of a queue whose moment has come by then, the first to return first.
+-- name: returning
+SELECT id, rank, not_before FROM oncue.jobs
+WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue AND not_before <= :now
+ORDER BY not_before LIMIT :limit;
+
+-- name: back_in_line
+UPDATE oncue.jobs SET not_before = NULL
+WHERE id = ANY(:ids::text[]) AND state = 'scheduled' AND not_before <= :until;
+
+-- name: next_return
+SELECT min(not_before) FROM oncue.jobs
+WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue;
+
+-- One of the same verdict for many; any other settlement is decided on by core.
+-- name: complete
+UPDATE oncue.jobs AS j SET state = 'succeeded', finished_at = :now, updated_at = :now,
+  lease_until = NULL, lease_ms = NULL, lease_asked = false, overlong_at = NULL, ahead = false,
+  error = NULL, result = t.result
+FROM unnest(:ids::text[], :epochs::bigint[], :results::bytea[]) AS t (id, epoch, result)
+WHERE j.id = t.id AND j.epoch = t.epoch AND j.state IN ('dispatched', 'executing')
+  AND j.queue = ANY(:queues::text[])
+RETURNING j.id, j.queue;
+
+-- name: live_claims
+SELECT {jobs.columns} FROM oncue.jobs AS j
+WHERE j.state IN ('dispatched', 'executing') AND (j.queue, j.due_at, j.id) > (:queue, :due_at, :id)
+  AND (:since::bigint IS NULL OR j.updated_at < :since OR j.updated_at > :until)
+ORDER BY j.queue, j.due_at, j.id LIMIT :limit;
+
+-- name: lapsed_claims
+SELECT {jobs.columns} FROM oncue.jobs AS j
+WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) <= :lapsed_by
+  AND (least(j.lease_until, j.overlong_at), j.id) > (:at, :id)
+  AND (:since::bigint IS NULL OR j.updated_at < :since OR j.updated_at > :until)
+ORDER BY least(j.lease_until, j.overlong_at), j.id LIMIT :limit;
+
+-- name: live_count
+SELECT count(*) FROM oncue.jobs WHERE state IN ('dispatched', 'executing');
+
+-- name: leases
+SELECT
+  (SELECT least(lease_until, overlong_at) FROM oncue.jobs
+   WHERE state IN ('dispatched', 'executing') AND least(lease_until, overlong_at) IS NOT NULL
+   ORDER BY least(lease_until, overlong_at) LIMIT 1),
+  (SELECT j.expires_at FROM oncue.jobs AS j
+   WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND NOT ({jobs.covered})
+   ORDER BY j.expires_at LIMIT 1),
+  EXISTS (SELECT 1 FROM oncue.ranges WHERE holder IS NOT NULL),
+  (SELECT value FROM oncue.meta WHERE name = 'last_look');
+
+-- name: last_look
+SELECT value FROM oncue.meta WHERE name = 'last_look' FOR UPDATE;
+
+-- name: put_last_look
+INSERT INTO oncue.meta (name, value) VALUES ('last_look', :value)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: live_leases
+SELECT {jobs.columns} FROM oncue.jobs AS j
+WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL;
+
+-- name: lock_live_leases
+SELECT {jobs.columns} FROM oncue.jobs AS j
+WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL
+ORDER BY j.id FOR UPDATE OF j;
+
+-- name: lock_put_off
+SELECT {jobs.columns} FROM oncue.jobs AS j
+WHERE j.state = 'scheduled' AND j.not_before IS NOT NULL AND j.not_before > :now
+ORDER BY j.id FOR UPDATE OF j;
+
+-- name: lock_buckets
+SELECT name, turns, filled_at FROM oncue.queues WHERE turns IS NOT NULL AND filled_at > :now
+ORDER BY name FOR UPDATE;

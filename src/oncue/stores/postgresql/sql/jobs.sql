@@ -1,0 +1,110 @@
+-- Whether a range covers a waiting job j.
+-- name: covered
+j.state = 'scheduled' AND j.not_before IS NULL AND EXISTS (
+  SELECT 1 FROM oncue.ranges AS r
+  WHERE r.queue = j.queue AND r.shard = j.shard AND r.holder IS NOT NULL AND j.due_at <= r.cutoff
+    AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
+
+-- As `records.py: read_stored` reads them.
+-- name: columns
+j.id, j.queue, j.due_at, j.payload, j.priority, j.created_at, j.owner, j.key, j.expires_at,
+j.max_attempts, j.timeout_seconds, j.digest, j.updated_at, j.state, j.attempt, j.attempt_base, j.epoch,
+j.strikes, j.ahead, j.hidden, j.cancel_requested, j.worker, j.claimed_at, j.lease_until, j.lease_ms,
+j.lease_asked, j.alone, j.nonce, j.overlong_at, j.finished_at, j.result, j.error, j.message, j.percent,
+j.schedule, j.not_before, j.refusals, j.result_bytes, j.rule, j.instant, j.shard, j.forget_at, j.past,
+{covered}
+
+-- name: by_ids
+SELECT {columns} FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]);
+
+-- name: lock_by_ids
+SELECT {columns} FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]) ORDER BY j.id FOR UPDATE OF j;
+
+-- name: places
+SELECT DISTINCT queue, shard FROM oncue.jobs WHERE id = ANY(:ids::text[]);
+
+-- name: save
+UPDATE oncue.jobs SET queue = :queue, due_at = :due_at, payload = :payload, priority = :priority,
+  expires_at = :expires_at, updated_at = :updated_at, state = :state, attempt = :attempt,
+  attempt_base = :attempt_base, epoch = :epoch, strikes = :strikes, ahead = :ahead, hidden = :hidden,
+  cancel_requested = :cancel_requested, worker = :worker, claimed_at = :claimed_at,
+  lease_until = :lease_until, lease_ms = :lease_ms, lease_asked = :lease_asked, alone = :alone,
+  nonce = :nonce, overlong_at = :overlong_at, finished_at = :finished_at, result = :result,
+  error = :error, message = :message, percent = :percent, schedule = :schedule,
+  not_before = :not_before, refusals = :refusals, result_bytes = :result_bytes, rule = :rule,
+  instant = :instant, shard = :shard, forget_at = :forget_at, past = :past
+WHERE id = :id;
+
+-- name: remove
+DELETE FROM oncue.jobs WHERE id = ANY(:ids::text[]);
+
+-- name: remove_operations
+DELETE FROM oncue.operations WHERE job_id = ANY(:ids::text[]);
+
+-- name: ensure_queues
+INSERT INTO oncue.queues (name) SELECT unnest(:queues::text[]) ON CONFLICT (name) DO NOTHING;
+
+-- name: copy
+COPY oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, shard)
+FROM STDIN (FORMAT BINARY)
+
+-- Jobs whose id or key is there are left out: the others are answered. The lock keeps their queues
+-- from being deleted meanwhile (queues.sql: delete).
+-- name: insert
+WITH held AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock_shared(number) FROM unnest(:locks::bigint[]) AS number
+), known AS (
+  INSERT INTO oncue.queues (name) SELECT unnest(:names::text[]) WHERE (SELECT count(*) FROM held) >= 0
+  ON CONFLICT (name) DO NOTHING
+)
+INSERT INTO oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, key,
+  expires_at, max_attempts, timeout_seconds, digest, epoch, shard)
+SELECT id, queue, due_at, payload, priority, created_at, created_at, owner, key, expires_at, max_attempts,
+  timeout_seconds, digest, epoch, shard
+FROM unnest(:ids::text[], :queues::text[], :dues::bigint[], :payloads::bytea[], :priorities::smallint[],
+  :created::bigint[], :owners::text[], :keys::text[], :expiries::bigint[], :max_attempts::integer[],
+  :timeouts::double precision[], :digests::bytea[], :epochs::bigint[], :shards::smallint[])
+  AS new (id, queue, due_at, payload, priority, created_at, owner, key, expires_at, max_attempts,
+    timeout_seconds, digest, epoch, shard)
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- The same for jobs that have nothing but a queue, a due time, a payload and a priority.
+-- name: insert_plain
+WITH held AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock_shared(number) FROM unnest(:locks::bigint[]) AS number
+), known AS (
+  INSERT INTO oncue.queues (name) SELECT unnest(:names::text[]) WHERE (SELECT count(*) FROM held) >= 0
+  ON CONFLICT (name) DO NOTHING
+)
+INSERT INTO oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, shard)
+SELECT id, queue, due_at, payload, priority, created_at, created_at, shard
+FROM unnest(:ids::text[], :queues::text[], :dues::bigint[], :payloads::bytea[], :priorities::smallint[],
+  :created::bigint[], :shards::smallint[])
+  AS new (id, queue, due_at, payload, priority, created_at, shard)
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: holder_of_key
+SELECT id FROM oncue.jobs WHERE queue = :queue AND key = :key AND finished_at IS NULL;
+
+-- name: operation_columns
+name, state, updated_at, percent, message, result
+
+-- name: operations
+SELECT {operation_columns} FROM oncue.operations WHERE job_id = :id AND seq >= :start
+ORDER BY seq LIMIT :limit;
+
+-- name: operations_of
+SELECT job_id, {operation_columns} FROM oncue.operations WHERE job_id = ANY(:ids::text[])
+ORDER BY job_id, seq;
+
+-- name: operation
+SELECT {operation_columns} FROM oncue.operations WHERE job_id = :id AND name = :name;
+
+-- name: count_operations
+SELECT count(*) FROM oncue.operations WHERE job_id = :id;
+
+-- name: put_operation
+INSERT INTO oncue.operations (job_id, name, seq, state, updated_at, percent, message, result)
+VALUES (:id, :name, :seq, :state, :updated_at, :percent, :message, :result)
+ON CONFLICT (job_id, name) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at,
+  percent = excluded.percent, message = excluded.message, result = excluded.result;

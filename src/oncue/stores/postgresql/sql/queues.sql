@@ -1,0 +1,83 @@
+-- name: all
+SELECT name, settings, paused FROM oncue.queues ORDER BY name;
+
+-- name: named
+SELECT name, settings, paused, turns, filled_at FROM oncue.queues WHERE name = ANY(:names::text[]);
+
+-- name: lock_named
+SELECT name, settings, paused, turns, filled_at FROM oncue.queues WHERE name = ANY(:names::text[])
+ORDER BY name FOR UPDATE;
+
+-- name: put
+INSERT INTO oncue.queues (name, settings, paused) VALUES (:name, :settings, :paused)
+ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused;
+
+-- name: put_bucket
+UPDATE oncue.queues SET turns = :turns, filled_at = :filled_at WHERE name = :name;
+
+-- name: changed
+UPDATE oncue.revision SET settings = settings + 1;
+
+-- name: revision
+SELECT settings FROM oncue.revision;
+
+-- name: hold
+SELECT pg_advisory_xact_lock(:number::bigint);
+
+-- name: in_use
+SELECT EXISTS (SELECT 1 FROM oncue.jobs WHERE queue = :name AND state = 'scheduled')
+    OR EXISTS (SELECT 1 FROM oncue.jobs
+               WHERE queue = :name AND state IN ('dispatched', 'executing')),
+  (SELECT min(name) FROM oncue.schedules WHERE queue = :name AND event_type IS NULL),
+  (SELECT min(name) FROM oncue.rules WHERE queue = :name AND NOT deleted),
+  EXISTS (SELECT 1 FROM oncue.queues WHERE name = :name);
+
+-- name: delete
+DELETE FROM oncue.queues WHERE name = :name;
+
+-- name: count_waiting
+SELECT count(*) FILTER (WHERE NOT covered), count(*) FILTER (WHERE covered),
+  count(*) FILTER (WHERE not_before IS NOT NULL)
+FROM (SELECT j.not_before, {jobs.covered} AS covered FROM oncue.jobs AS j
+      WHERE j.state = 'scheduled' AND j.queue = :name) AS waiting;
+
+-- name: count_taken
+SELECT state, count(*) FROM oncue.jobs
+WHERE state IN ('dispatched', 'executing') AND queue = :name GROUP BY state;
+
+-- name: count_final
+SELECT state, count(*) FROM oncue.jobs
+WHERE finished_at IS NOT NULL AND NOT hidden AND queue = :name GROUP BY state;
+
+-- name: due_counts
+SELECT :start::bigint + (due_at - :start::bigint) / :step::bigint * :step::bigint, count(*)
+FROM oncue.jobs
+WHERE state = 'scheduled' AND queue = :name AND due_at >= :start AND due_at < :until
+GROUP BY 1 ORDER BY 1;
+
+-- name: oldest_finished
+SELECT q.name, f.finished_at FROM oncue.queues AS q CROSS JOIN LATERAL (
+  SELECT finished_at FROM oncue.jobs
+  WHERE finished_at IS NOT NULL AND NOT hidden AND queue = q.name
+  ORDER BY finished_at LIMIT 1) AS f;
+
+-- name: prunable
+SELECT id FROM oncue.jobs
+WHERE finished_at IS NOT NULL AND NOT hidden AND queue = :name AND finished_at < :before
+ORDER BY finished_at, id LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- name: prune
+DELETE FROM oncue.jobs WHERE id = ANY(:ids::text[])
+  AND (digest IS NULL OR finished_at < :forgotten_before) RETURNING id;
+
+-- name: hide
+UPDATE oncue.jobs SET hidden = true, forget_at = finished_at + :remembered_ms, past = NULL,
+  result_bytes = 0
+WHERE id = ANY(:ids::text[]);
+
+-- name: forgettable
+SELECT id FROM oncue.jobs WHERE hidden AND forget_at < :now ORDER BY forget_at LIMIT :limit
+FOR UPDATE SKIP LOCKED;
+
+-- name: is_forgettable
+SELECT EXISTS (SELECT 1 FROM oncue.jobs WHERE hidden AND forget_at < :now);

@@ -1,0 +1,86 @@
+-- name: columns
+shard, fence, holder, lease_until, lease_ms, cutoff, through_rank, through_due, through_id, in_flight
+
+-- name: of_queues
+SELECT queue, {columns} FROM oncue.ranges WHERE queue = ANY(:queues::text[]);
+
+-- name: open
+SELECT queue, {columns} FROM oncue.ranges WHERE holder IS NOT NULL;
+
+-- name: lock_open
+SELECT queue, {columns} FROM oncue.ranges WHERE holder IS NOT NULL ORDER BY queue, shard FOR UPDATE;
+
+-- name: of_shard
+SELECT queue, {columns} FROM oncue.ranges WHERE queue = :queue AND shard = :shard;
+
+-- A range is taken away from its holder if it is still as it was seen.
+-- name: close
+UPDATE oncue.ranges SET holder = NULL, fence = fence + 1, in_flight = 0
+WHERE queue = :queue AND shard = :shard AND fence = :fence AND holder IS NOT NULL
+  AND lease_until = :lease_until;
+
+-- name: take
+INSERT INTO oncue.ranges (queue, {columns})
+VALUES (:queue, :shard, 1, :holder, :lease_until, :lease_ms, :cutoff, :through_rank, :through_due,
+  :through_id, :in_flight)
+ON CONFLICT (queue, shard) DO UPDATE SET fence = ranges.fence + 1, holder = excluded.holder,
+  lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, cutoff = excluded.cutoff,
+  through_rank = excluded.through_rank, through_due = excluded.through_due,
+  through_id = excluded.through_id, in_flight = excluded.in_flight
+WHERE ranges.holder IS NULL
+RETURNING fence;
+
+-- name: go_on
+UPDATE oncue.ranges SET lease_until = greatest(lease_until, :lease_until), cutoff = :cutoff,
+  through_rank = :through_rank, through_due = :through_due, through_id = :through_id,
+  in_flight = :in_flight
+WHERE queue = :queue AND shard = :shard AND fence = :fence AND holder IS NOT NULL
+RETURNING fence;
+
+-- name: extend
+UPDATE oncue.ranges SET lease_until = greatest(lease_until, :lease_until)
+WHERE queue = :queue AND shard = :shard AND fence = :fence AND holder IS NOT NULL;
+
+-- name: move
+UPDATE oncue.ranges SET lease_until = :lease_until WHERE queue = :queue AND shard = :shard;
+
+-- name: settle
+UPDATE oncue.ranges SET in_flight = :left, holder = CASE WHEN :left > 0 THEN holder END
+WHERE queue = :queue AND shard = :shard AND fence = :fence AND holder IS NOT NULL;
+
+-- name: lock
+SELECT holder, fence FROM oncue.ranges WHERE queue = :queue AND shard = :shard FOR UPDATE;
+
+-- The next jobs of a line that fit into memory. `:ids` are in flight.
+-- name: due
+SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM (
+  SELECT id, due_at, payload, attempt, owner,
+    sum(octet_length(payload)) OVER (ORDER BY due_at, id ROWS UNBOUNDED PRECEDING)
+      - octet_length(payload) AS before
+  FROM (
+    SELECT j.id, j.due_at, j.payload, j.attempt, j.owner FROM oncue.jobs AS j
+    WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
+      AND j.rank = :rank AND j.due_at <= :until AND (j.expires_at IS NULL OR j.expires_at > :now)
+      AND NOT EXISTS (SELECT 1 FROM unnest(:ids::text[]) AS flying (id) WHERE flying.id = j.id)
+    ORDER BY j.due_at, j.id LIMIT :limit) AS next) AS counted
+WHERE before < :room ORDER BY due_at, id;
+
+-- name: first_not_in_flight
+SELECT j.due_at, j.id FROM oncue.jobs AS j
+WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
+  AND j.rank = :rank AND j.due_at <= :until AND (j.expires_at IS NULL OR j.expires_at > :now)
+  AND NOT EXISTS (SELECT 1 FROM unnest(:ids::text[]) AS flying (id) WHERE flying.id = j.id)
+ORDER BY j.due_at, j.id LIMIT 1;
+
+-- name: delivered_gone
+DELETE FROM oncue.jobs AS j USING unnest(:ids::text[], :attempts::integer[]) AS t (id, attempt)
+WHERE j.id = t.id AND j.state = 'scheduled' AND j.queue = :queue AND j.not_before IS NULL
+  AND j.attempt = t.attempt AND j.digest IS NULL;
+
+-- name: delivered
+UPDATE oncue.jobs AS j SET state = 'succeeded', attempt = j.attempt + 1, worker = :holder,
+  claimed_at = :claimed_at, finished_at = :now, updated_at = :now, ahead = false, error = NULL,
+  refusals = 0, hidden = NOT :kept, forget_at = CASE WHEN NOT :kept THEN :forget_at::bigint END
+FROM unnest(:ids::text[], :attempts::integer[]) AS t (id, attempt)
+WHERE j.id = t.id AND j.state = 'scheduled' AND j.queue = :queue AND j.not_before IS NULL
+  AND j.attempt = t.attempt;

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from random import random
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from oncue.core.fencing import GONE, Refused
@@ -29,6 +30,9 @@ from oncue.stores.postgresql.records import Stored, read_operation
 from oncue.stores.postgresql.settings import rows_of
 from oncue.stores.postgresql.shards import FIRST_WAITING_RANK, Line
 from oncue.stores.postgresql.tx import PgTx
+
+MOST_LOOKED_AT = 20_000  # due jobs of a queue, to find some that nobody else is about to take
+_RANK = attrgetter("rank")
 
 
 class PgClaims(PgReadying):
@@ -114,22 +118,35 @@ class PgClaims(PgReadying):
         covered: bool,
     ) -> list[str]:
         """Lock the first due jobs, reclaimed ones or the others. Jobs that another claim has
-        locked are passed over. Shards of one rank are visited in any order, so that claims which
-        are made at the same time do not all look at the same jobs."""
+        locked are passed over."""
         ids: list[str] = []
-        lines = [
+        due = [
             line
             for line in found
             if line.due_at <= now and (line.rank < FIRST_WAITING_RANK) == reclaimed
         ]
-        statement = "lock_due_uncovered" if covered else "lock_due"
-        for line in sorted(lines, key=lambda line: (line.rank, random())):
+        for rank, of_rank in groupby(sorted(due, key=_RANK), _RANK):
             if len(ids) >= limit:
                 break
-            params = {"queue": queue, "shard": line.shard, "rank": line.rank, "now": now}
-            rows = tx.rows("claims", statement, {**params, "limit": limit - len(ids)})
-            ids += [row[0] for row in rows]
+            shards = [line.shard for line in of_rank]
+            place = {"queue": queue, "rank": rank, "now": now, "limit": limit - len(ids)}
+            if len(shards) == 1 and not covered:
+                rows = tx.rows("claims", "lock_due", {**place, "shard": shards[0]})
+                ids += [row[0] for row in rows]
+            else:
+                ids += self._lock_merged(tx, place, shards)
         return ids
+
+    def _lock_merged(self, tx: PgTx, place: dict[str, Any], shards: list[int]) -> list[str]:
+        """Of several shards. Where many are locked by others, more are looked at."""
+        look: int = place["limit"]
+        while True:
+            params = {**place, "shards": shards, "look": look}
+            rows = tx.rows("claims", "lock_due_merged", params)
+            ends = not rows or rows[0][1] < look or look >= MOST_LOOKED_AT
+            if len(rows) >= place["limit"] or ends:
+                return [row[0] for row in rows]
+            look *= 4
 
     def _take(
         self,
@@ -168,10 +185,10 @@ class PgClaims(PgReadying):
     def _claimed(self, tx: PgTx, rows: Sequence[Sequence[Any]]) -> list[tuple[Claimed, int, bool]]:
         """Jobs that were claimed, each with the place of its taker and whether it was reclaimed
         before; from `claims.sql: claimed_columns`."""
-        ids = [row[0] for row in rows if row[7] > 1]  # only an earlier attempt has left operations
+        ids = [row[0] for row in rows if row[24]]  # others have no past, and so no operations
         operations: dict[str, list[Operation]] = {}
-        for job_id, *row in tx.rows("jobs", "operations_of", {"ids": ids}) if ids else ():
-            operations.setdefault(job_id, []).append(read_operation(row))
+        for job_id, *step in tx.rows("jobs", "operations_of", {"ids": ids}) if ids else ():
+            operations.setdefault(job_id, []).append(read_operation(step))
         claims = []
         for row in rows:
             steps = tuple(operations.get(row[0], ()))

@@ -221,7 +221,7 @@ class PgJobs(PgPart):
         schema = self.db.address.schema
         known: set[int] = set()
         while True:
-            places = tx.rows("jobs", "places", {"ids": list(job_ids)})
+            places = tx.rows("jobs", "places", {"ids": records.possible(job_ids)})
             missing = {shard_lock(schema, *place) for place in places} - known
             share(tx, missing)
             found = records.lock(tx, job_ids)

@@ -103,6 +103,8 @@ class PgRanges(PgEndings):
             asked.queue, busy_until=min((o.lease_until for o in held), default=None)
         )
         busy = {one.shard for one in held}
+        if busy.issuperset(range(self._shards_of(asked.queue))):
+            return nothing  # and a queue that others hold is left as it is
         arrived = self._first_arrived(tx, asked, ranges, continued)
         own = [
             one._replace(in_flight=len(continued.get(one.shard, ())))

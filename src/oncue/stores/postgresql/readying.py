@@ -53,7 +53,6 @@ class PgReadying(PgJobs):
         cancelled, and put-off jobs are in line again. Else nothing is changed."""
         row = self._queue_row(tx, name)
         found = lines(tx, name)
-        outside = [line for line in found if not _is_covered(line, ranges)]
         due = first is not None or any(line.due_at <= until for line in found)
         returning = tx.rows(
             "claims", "returning", {"queue": name, "now": now, "limit": BACK_TOGETHER}
@@ -63,11 +62,12 @@ class PgReadying(PgJobs):
         room = self._room(tx, row, ranges, limit, now)
         if row is not None and room.bucket is not None and room.begun_again:
             self._keep_bucket(tx, name, room.bucket)
-        if room.most:
-            changed = self._expire_due(tx, name, until, now)
-            ahead = [one for one in (first, *outside) if one is not None and one.due_at <= now]
-            changed |= self._bring_back(tx, returning, min(ahead, key=_place, default=None), now)
-            if changed:
+        if room.most and self._expire_due(tx, name, until, now):
+            found = lines(tx, name)
+        if room.most and returning:
+            waiting = [line for line in found if not _is_covered(line, ranges)]
+            ahead = [one for one in (first, *waiting) if one is not None and one.due_at <= now]
+            if self._bring_back(tx, returning, min(ahead, key=_place, default=None), now):
                 found = lines(tx, name)
         return Ready(row, room.most, found, room.bucket)
 

@@ -161,16 +161,21 @@ def read_operation(row: Sequence[Any]) -> Operation:
     return Operation(name, state, to_datetime(updated_at), percent, message, result)
 
 
+def possible(job_ids: Iterable[str]) -> list[str]:
+    """Those that a job can have: PostgreSQL takes no text with NUL."""
+    return [one for one in job_ids if "\0" not in one]
+
+
 def find(tx: PgTx, job_ids: Iterable[str]) -> dict[str, Stored]:
     """These jobs as they are, also hidden ones."""
-    found = tx.rows("jobs", "by_ids", {"ids": list(job_ids)})
+    found = tx.rows("jobs", "by_ids", {"ids": possible(job_ids)})
     return {row[0]: read_stored(row) for row in found}
 
 
 def lock(tx: PgTx, job_ids: Iterable[str]) -> dict[str, Stored]:
     """The same, and nobody else changes them until the end of the transaction. In the order of
     their ids, against deadlocks."""
-    found = tx.rows("jobs", "lock_by_ids", {"ids": sorted(set(job_ids))})
+    found = tx.rows("jobs", "lock_by_ids", {"ids": sorted(set(possible(job_ids)))})
     return {row[0]: read_stored(row) for row in found}
 
 

@@ -31,11 +31,21 @@ WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue AND shard = 
   AND due_at <= :now AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit FOR UPDATE SKIP LOCKED;
 
--- name: lock_due_uncovered
-SELECT j.id FROM oncue.jobs AS j
-WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue AND shard = :shard AND rank = :rank
-  AND due_at <= :now AND (expires_at IS NULL OR expires_at > :now) AND NOT ({jobs.covered})
-ORDER BY due_at, id LIMIT :limit FOR UPDATE OF j SKIP LOCKED;
+-- The same over several shards of one rank, where jobs that a range covers are left out. The first
+-- ones are found without locks, then locked; how many were found says whether there may be more.
+-- name: lock_due_merged
+SELECT j.id, first.found FROM (
+  SELECT c.id, c.due_at, count(*) OVER () AS found
+  FROM unnest(:shards::smallint[]) AS s (shard) CROSS JOIN LATERAL (
+    SELECT j.id, j.due_at FROM oncue.jobs AS j
+    WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = s.shard
+      AND j.rank = :rank AND j.due_at <= :now AND (j.expires_at IS NULL OR j.expires_at > :now)
+      AND NOT ({jobs.covered})
+    ORDER BY j.due_at, j.id LIMIT :look) AS c
+  ORDER BY c.due_at, c.id LIMIT :look) AS first
+JOIN oncue.jobs AS j ON j.id = first.id
+WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.due_at <= :now
+ORDER BY first.due_at, first.id LIMIT :limit FOR UPDATE OF j SKIP LOCKED;
 
 -- As `core/job.py: Claimed`, without operations.
 -- name: claimed_columns
@@ -51,14 +61,14 @@ UPDATE oncue.jobs AS j SET state = 'dispatched', epoch = j.epoch + 1, attempt = 
 FROM unnest(:ids::text[], :workers::text[], :leases::bigint[], :timeouts::double precision[],
   :alones::boolean[], :nonces::text[]) AS t (id, worker, lease_ms, timeout_seconds, alone, nonce)
 WHERE j.id = t.id
-RETURNING {claimed_columns}, j.nonce, j.ahead;
+RETURNING {claimed_columns}, j.nonce, j.ahead, j.past IS NOT NULL;
 
 -- Claims of a call whose answer got lost. Reads the live claims.
 -- name: claimed_by
 UPDATE oncue.jobs AS j SET lease_until = greatest(j.lease_until, :now + coalesce(j.lease_ms, 0)),
   updated_at = :now
 WHERE state IN ('dispatched', 'executing') AND lease_until IS NOT NULL AND starts_with(nonce, :prefix)
-RETURNING {claimed_columns}, j.nonce, j.ahead;
+RETURNING {claimed_columns}, j.nonce, j.ahead, j.past IS NOT NULL;
 
 -- name: count_live
 SELECT count(*) FROM (

@@ -76,8 +76,14 @@ UPDATE oncue.jobs SET hidden = true, forget_at = finished_at + :remembered_ms, p
 WHERE id = ANY(:ids::text[]);
 
 -- name: forgettable
-SELECT id FROM oncue.jobs WHERE hidden AND forget_at < :now ORDER BY forget_at LIMIT :limit
+SELECT id FROM oncue.jobs WHERE hidden AND forget_at <= :now ORDER BY forget_at LIMIT :limit
 FOR UPDATE SKIP LOCKED;
 
 -- name: is_forgettable
-SELECT EXISTS (SELECT 1 FROM oncue.jobs WHERE hidden AND forget_at < :now);
+SELECT EXISTS (SELECT 1 FROM oncue.jobs WHERE hidden AND forget_at <= :now);
+
+-- name: settings
+SELECT settings FROM oncue.queues WHERE name = :name;
+
+-- name: notify
+SELECT pg_notify(:channel, notice) FROM unnest(:notices::text[]) AS notice;

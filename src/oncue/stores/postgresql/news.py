@@ -1,0 +1,204 @@
+"""Work that was stored, and those who want to be told of it.
+
+Listeners are told of what this process wrote by the thread that wrote it. Other processes are told
+by NOTIFY, after the commit and by a thread of its own, which sends what has gathered meanwhile in
+one go: inside the transactions it would make commits wait for each other. What is due later than
+the next look need not be told. A look every few seconds finds what nobody was told of; behind a
+pooler, where LISTEN does not work, looks are all there is.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from random import uniform
+from typing import Any
+
+import psycopg
+
+from oncue.core.errors import StoreError
+from oncue.core.moment import Moment
+from oncue.forking import now_and_after_fork
+from oncue.ports.clock import Clock
+from oncue.ports.store import Awaited, Listener
+from oncue.stores.listeners import awaited_by, tell
+from oncue.stores.postgresql.database import PgDatabase
+from oncue.stores.postgresql.tx import PgTx
+
+LISTEN_SECONDS = 2.0  # between two looks, where NOTIFY tells
+POLL_SECONDS = 0.25  # … and where it does not
+NOTICE_BYTES = 7000  # the server takes 8000
+RETRY_SECONDS = 1.0
+
+log = logging.getLogger("oncue.store")
+
+Dues = dict[str | None, Moment]
+Look = Callable[[Collection[str] | None], tuple[str, dict[str, Moment]]]
+"""What the database says of these queues (None: of all): a mark that changes with the settings, and
+when each is next due."""
+
+
+class PgNews:
+    def __init__(self, db: PgDatabase, look: Look, clock: Callable[[], Clock]) -> None:
+        self._db = db
+        self._look = look
+        self._clock = clock
+        self.listens = db.address.listen != "no"
+        self.channel = f"oncue_{db.address.schema}"
+        now_and_after_fork(self, PgNews._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: list[tuple[Listener, Awaited | None]] = []
+        self._unsent: Dues = {}
+        self._to_send = threading.Event()
+        self._closing = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._connection: psycopg.Connection[Any] | None = None
+
+    @property
+    def rest_seconds(self) -> float:
+        return LISTEN_SECONDS if self.listens else POLL_SECONDS
+
+    def watch(self, listener: Listener, queues: Awaited | None) -> Callable[[], None]:
+        entry = (listener, queues)
+        with self._lock:
+            self._listeners.append(entry)
+            self._start(self._hear if self.listens else self._poll, "oncue-postgresql-news")
+
+        def stop() -> None:
+            with self._lock:
+                if entry in self._listeners:
+                    self._listeners.remove(entry)
+
+        return stop
+
+    def _start(self, run: Callable[[], None], name: str) -> None:
+        if not any(one.name == name for one in self._threads) and not self._closing.is_set():
+            thread = threading.Thread(target=run, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def told(self, news: Dues) -> None:
+        """After a commit of this process."""
+        self._tell(news)
+        if not self.listens:
+            return
+        soon = self._clock().now() + round(1000 * 2 * LISTEN_SECONDS)
+        with self._lock:
+            for queue, due_at in news.items():
+                if due_at <= soon:
+                    self._unsent[queue] = min(due_at, self._unsent.get(queue, due_at))
+            if self._unsent:
+                self._start(self._send, "oncue-postgresql-notify")
+                self._to_send.set()
+
+    def _tell(self, news: Dues) -> None:
+        with self._lock:
+            listeners = [listener for listener, _ in self._listeners]
+        for queue, due_at in news.items():
+            tell(listeners, queue, due_at)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._to_send.set()
+        connection = self._connection
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.cancel_safe(timeout=1.0)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(5.0)
+
+    # What other processes are told.
+
+    def _send(self) -> None:
+        while not self._closing.is_set():
+            self._to_send.wait()
+            self._to_send.clear()
+            with self._lock:
+                news, self._unsent = self._unsent, {}
+            notices = list(_notices(news))
+            try:
+                if notices:
+                    self._db.once(partial(self._notify, notices))
+            except StoreError as error:
+                log.debug("other processes could not be told: %s", error)
+
+    def _notify(self, notices: list[str], tx: PgTx) -> None:
+        params = {"channel": self.channel, "notices": notices}
+        tx.run("queues", "notify", params)
+
+    # What other processes tell.
+
+    def _hear(self) -> None:
+        while not self._closing.is_set():
+            try:
+                with self._db.connect() as connection:
+                    self._connection = connection
+                    connection.execute(f"LISTEN {self.channel}".encode())
+                    self._hear_on(connection)
+            except psycopg.Error as error:
+                log.debug("nothing is heard from other processes at the moment: %s", error)
+                self._closing.wait(uniform(0.5, 1.0) * RETRY_SECONDS)
+            finally:
+                self._connection = None
+
+    def _hear_on(self, connection: psycopg.Connection[Any]) -> None:
+        mark = self._look_around(None)
+        while not self._closing.is_set():
+            rest = uniform(0.8, 1.0) * LISTEN_SECONDS
+            for notice in connection.notifies(timeout=rest, stop_after=1):
+                if notice.pid != connection.info.backend_pid:
+                    self._tell(_read_notice(notice.payload))
+                break
+            else:
+                mark = self._look_around(mark)
+
+    def _poll(self) -> None:
+        mark: str | None = None
+        while not self._closing.wait(uniform(0.8, 1.0) * POLL_SECONDS):
+            mark = self._look_around(mark)
+
+    def _look_around(self, mark: str | None) -> str | None:
+        """Look what is due, and whether settings have changed since the mark; the mark now."""
+        with self._lock:
+            listeners = list(self._listeners)
+        if not listeners:
+            return mark
+        try:
+            found, dues = self._look(awaited_by(listeners))
+        except StoreError as error:
+            log.debug("looking for news failed: %s", error)
+            return mark
+        news: Dues = dict(dues.items())
+        if found != mark:
+            news[None] = 0
+        self._tell(news)
+        return found
+
+
+def _notices(news: Dues) -> list[str]:
+    """As few texts as the server takes."""
+    notices: list[str] = []
+    some: dict[str, Moment] = {}
+    size = 0
+    for queue, due_at in news.items():
+        size += len(queue or "") + 20
+        if size > NOTICE_BYTES:
+            notices.append(json.dumps(some))
+            some, size = {}, 0
+        some[queue or ""] = due_at
+    return [*notices, json.dumps(some)] if some else notices
+
+
+def _read_notice(text: str) -> Dues:
+    try:
+        told = json.loads(text)
+        return {queue or None: int(due_at) for queue, due_at in told.items()}
+    except (ValueError, AttributeError):  # of another program: look at everything
+        return {None: 0}

@@ -1,0 +1,123 @@
+"""Queues in PostgreSQL: settings, what is in them, and the end of what was kept long enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from oncue.core.ids import REMEMBERED_MS
+from oncue.core.lifecycle import State
+from oncue.core.moment import LATEST, Moment
+from oncue.core.queue import Queue, QueueStats, default_queue, why_kept
+from oncue.core.retention import Pruned, Retention, forgotten_before
+from oncue.ports.queues import QueueDeletion
+from oncue.stores.postgresql import shards
+from oncue.stores.postgresql.database import writing
+from oncue.stores.postgresql.ranges import PgRanges
+from oncue.stores.postgresql.settings import UNSET, read_queue, rows_of, write_settings
+from oncue.stores.postgresql.tx import PgTx
+
+
+class PgQueues(PgRanges):
+    """Implements `oncue.ports.queues.QueueStore`, but for the pruning of events."""
+
+    def queues(self) -> list[Queue]:
+        found = self.db.once(lambda tx: tx.rows("queues", "all"))
+        queues = [read_queue(*row) for row in found]
+        self._settings.learn(queues)
+        return queues
+
+    @writing
+    def put_queue(self, tx: PgTx, seen: Queue | None, queue: Queue) -> bool:
+        tx.run("queues", "hold", {"number": self._queue_lock(queue.name)})
+        row = rows_of(tx, [queue.name], lock=True).get(queue.name)
+        if (None if row is None else row.queue) != seen:
+            return False
+        before = seen or default_queue(queue.name)
+        if replace(before, paused=queue.paused) != queue:
+            settings = write_settings(queue)
+        else:
+            settings = tx.run("queues", "settings", {"name": queue.name}).get or UNSET
+        tx.run(
+            "queues",
+            "put",
+            {"name": queue.name, "settings": settings, "paused": queue.paused},
+        )
+        self._settings_changed(tx)
+        return True
+
+    def _settings_changed(self, tx: PgTx) -> None:
+        tx.run("queues", "changed")
+        tx.tell(None, 0)
+
+    def stats(self, name: str) -> QueueStats:
+        params = {"name": name}
+        with self.db.reading() as tx:
+            waiting, covered, put_off = tx.rows("queues", "count_waiting", params)[0]
+            counts = {State.SCHEDULED: waiting}
+            for statement in ("count_taken", "count_final"):
+                counts |= {State(one): n for one, n in tx.rows("queues", statement, params)}
+            ranges = [one for one in shards.ranges_of(tx, [name]) if one.is_open]
+            dues = shards.waiting_dues(tx, name, shards.lines(tx, name), ranges)
+            if put_off:
+                dues.append(tx.run("claims", "next_return", {"queue": name}).get)
+        counts[State.DISPATCHED] = counts.get(State.DISPATCHED, 0) + covered
+        shown = {state: counts.get(state, 0) for state in State}
+        return QueueStats(shown, min(dues, default=None), put_off=put_off)
+
+    def due_counts(
+        self, name: str, start: Moment, until: Moment, step_ms: int
+    ) -> dict[Moment, int]:
+        params = {"name": name, "start": start, "until": until, "step": step_ms}
+        found = self.db.once(lambda tx: tx.rows("queues", "due_counts", params))
+        return dict(found)
+
+    @writing
+    def delete_queue(self, tx: PgTx, name: str, now: Moment, limit: int) -> QueueDeletion:
+        tx.run("queues", "hold", {"number": self._queue_lock(name)})
+        unfinished, schedule, rule, known = tx.rows("queues", "in_use", {"name": name})[0]
+        why = why_kept(name, unfinished=unfinished, schedule=schedule, rule=rule)
+        if why is not None:
+            return QueueDeletion("kept", why)
+        if not known:
+            return QueueDeletion("unknown")
+        if self._prune_queue(name, LATEST, now, limit, tx) == limit:
+            return QueueDeletion("more")
+        tx.run("queues", "delete", {"name": name})
+        self._settings_changed(tx)
+        return QueueDeletion("deleted")
+
+    def _prune_jobs(self, kept: Retention, now: Moment, limit: int) -> Pruned:
+        """A transaction for each queue, so that none is long."""
+        before = kept.finished_before
+        with self.db.reading() as tx:
+            oldest = tx.rows("queues", "oldest_finished")
+            remembered = tx.run("queues", "is_forgettable", {"now": now}).get
+        removed = [
+            self.db.write(partial(self._prune_queue, name, before[name], now, limit))
+            for name, finished_at in oldest
+            if finished_at < before.get(name, 0)
+        ]
+        forgotten = self.db.write(partial(self._forget, now, limit)) if remembered else 0
+        return Pruned(sum(removed), max(*removed, forgotten, 0) >= limit)
+
+    def _prune_queue(self, name: str, before: Moment, now: Moment, limit: int, tx: PgTx) -> int:
+        """Remove finished jobs of a queue; those whose ids are remembered are hidden. How many."""
+        params = {"name": name, "before": before, "limit": limit}
+        ids = [row[0] for row in tx.rows("queues", "prunable", params)]
+        if ids:
+            bounds = {"ids": ids, "forgotten_before": forgotten_before(now)}
+            gone = {row[0] for row in tx.rows("queues", "prune", bounds)}
+            left = [one for one in ids if one not in gone]
+            if left:
+                tx.run("queues", "hide", {"ids": left, "remembered_ms": REMEMBERED_MS})
+            tx.run("jobs", "remove_operations", {"ids": ids})
+        return len(ids)
+
+    def _forget(self, now: Moment, limit: int, tx: PgTx) -> int:
+        """Remove ids that were only remembered. How many."""
+        params = {"now": now, "limit": limit}
+        ids = [row[0] for row in tx.rows("queues", "forgettable", params)]
+        if ids:
+            tx.run("jobs", "remove", {"ids": ids})
+        return len(ids)

@@ -1,0 +1,79 @@
+"""The PostgreSQL store, whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from oncue.core.moment import Moment
+from oncue.core.retention import Pruned, Retention
+from oncue.ports.clock import Clock
+from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
+from oncue.stores.postgresql import schema
+from oncue.stores.postgresql.address import PgAddress
+from oncue.stores.postgresql.clock import DatabaseClock
+from oncue.stores.postgresql.database import PgDatabase
+from oncue.stores.postgresql.news import PgNews
+from oncue.stores.postgresql.queues import PgQueues
+from oncue.stores.postgresql.settings import KnownSettings
+
+DEFAULT_SHARDS = 4
+
+
+class PgStore(PgQueues):
+    """`oncue.ports.store.Store` on a schema of a PostgreSQL database. Without a clock of the
+    caller, time is that of the server."""
+
+    def __init__(
+        self, address: PgAddress, clock: Clock | None = None, *, shards: int = DEFAULT_SHARDS
+    ) -> None:
+        self.db = PgDatabase(address)
+        self.shards = shards
+        self._settings = KnownSettings()
+        try:
+            self.secret = schema.prepare(self.db)
+            self.clock: Clock = clock or DatabaseClock(self.db)
+        except BaseException:
+            self.db.close()
+            raise
+        self._news = PgNews(self.db, self._look_for_news, lambda: self.clock)
+        self.db.told = self._news.told
+        self.traits = Traits(
+            notice_seconds=self._news.rest_seconds,
+            is_remote=True,
+            groups=4,
+        )
+        self.queues()  # known from the beginning: new jobs go to the right shards
+
+    def _look_for_news(self, queues: Collection[str] | None) -> tuple[str, dict[str, Moment]]:
+        names = [queue.name for queue in self.queues()]
+        wanted = names if queues is None else [name for name in names if name in queues]
+        with self.db.reading() as tx:
+            mark = str(tx.run("queues", "revision").get)
+            dues = {name: min(found) for name in wanted if (found := self._next_dues(tx, name))}
+        return mark, dues
+
+    def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
+        return self._news.watch(listener, queues)
+
+    def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
+        return self._prune_jobs(kept, now, limit)
+
+    def describe(self) -> StoreFacts:
+        address = self.db.address
+        with self.db.reading() as tx:
+            version = tx.connection.info.server_version
+            found = schema.stored_schema(self.db, tx.connection)
+        details = {
+            "kind": "postgresql",
+            "place": address.shown,
+            "schema_name": address.schema,
+            "postgresql": f"{version // 10_000}.{version % 10_000}",
+            "schema": found,
+            "listens": self._news.listens,
+            "notice_seconds": self.traits.notice_seconds,
+        }
+        return StoreFacts("postgresql", details, schema=found)
+
+    def close(self) -> None:
+        self._news.close()
+        self.db.close()

@@ -24,7 +24,8 @@ from oncue.core.operations import (
 from oncue.core.queue import Queue, default_queue
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.postgresql import records, shards
-from oncue.stores.postgresql.database import writing
+from oncue.stores.postgresql.database import repeatable, writing
+from oncue.stores.postgresql.locks import shard_lock
 from oncue.stores.postgresql.readying import PgReadying, Ready
 from oncue.stores.postgresql.records import Stored, read_operation
 from oncue.stores.postgresql.settings import rows_of
@@ -49,7 +50,7 @@ class PgClaims(PgReadying):
     ) -> list[list[Claimed]]:
         if again and any(held := self._claimed_by(nonce, queues, len(takers), now)):
             return held
-        return self.db.write(partial(self._claim, queues, takers, now, nonce))
+        return self.db.write(partial(self._claim, queues, takers, now, nonce), "raise")
 
     @writing
     def _claimed_by(
@@ -66,20 +67,21 @@ class PgClaims(PgReadying):
         self, queues: Sequence[Queue], takers: Sequence[Taker], now: Moment, nonce: str, tx: PgTx
     ) -> list[list[Claimed]]:
         named = {queue.name: queue for queue in queues}
-        ranges = shards.ranges_of(tx, named)
-        self._share_all(tx, named, ranges)
+        names = sorted(named)  # one order of locks
+        ranges, looks = self._look(tx, names, now, self._locks_of(names))
         lapsed = [one for one in ranges if one.is_open and one.lease_until <= now]
         for one in lapsed:
             shards.close(tx, one)
-        if ranges:  # as they are now that the locks are shared
-            ranges = [one for one in shards.ranges_of(tx, named) if one.is_open]
+        if lapsed:  # and others may have been taken meanwhile
+            ranges, looks = self._look(tx, names, now)
+        held = [one for one in ranges if one.is_open]
         most = sum(taker.limit for taker in takers)
         ready: dict[str, Ready] = {}
-        for name in sorted(named):  # one order of locks
-            own = [one for one in ranges if one.queue == name]
-            ready[name] = self._make_ready(tx, name, most, now, now, own)
+        for name in names:
+            own = [one for one in held if one.queue == name]
+            ready[name] = self._make_ready(tx, name, looks[name], most, now, now, own)
         rooms = {name: ready[name].room for name in named}
-        covered = {one.queue for one in ranges}
+        covered = {one.queue for one in held}
 
         def first(limit: int, reclaimed: bool) -> list[tuple[str, str]]:
             found: list[tuple[str, str]] = []
@@ -98,14 +100,14 @@ class PgClaims(PgReadying):
             self._spend(tx, ready[name], count)
         return self._take(tx, named, takers, shares, now, nonce)
 
-    def _share_all(
-        self, tx: PgTx, queues: Mapping[str, Queue], ranges: Sequence[shards.PgRange]
-    ) -> None:
-        """Share the locks of all shards of these queues that dispatchers may take."""
-        places = {(one.queue, one.shard) for one in ranges}
-        for name in queues:
-            places |= {(name, shard) for shard in range(self._shards_of(name))}
-        self._share_places(tx, places)
+    def _locks_of(self, queues: Iterable[str]) -> set[int]:
+        """The locks of all shards of these queues that dispatchers may take."""
+        schema = self.db.address.schema
+        return {
+            shard_lock(schema, name, shard)
+            for name in queues
+            for shard in range(self._shards_of(name))
+        }
 
     def _lock_due(
         self,
@@ -196,7 +198,7 @@ class PgClaims(PgReadying):
             claims.append((claimed, int(row[22].rpartition("/")[2]), row[23]))
         return claims
 
-    @writing
+    @repeatable
     def touch(self, tx: PgTx, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
         found = records.lock(tx, (one.id for one in touches))
         queues = self._queues_of(tx, found.values())

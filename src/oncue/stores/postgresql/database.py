@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from random import uniform
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import InterfaceError, OperationalError
@@ -35,6 +35,11 @@ REPEAT_SECONDS = 10.0  # a call that is repeated for so long raises
 CONNECT_SECONDS = 10
 STATEMENT_MS = 30_000
 LONGEST_PAUSE_SECONDS = 0.5
+SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+SESSION = (
+    f"SET statement_timeout = {STATEMENT_MS}; SET plan_cache_mode = force_generic_plan; "
+    "SET jit = off"
+)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _KEEPALIVE: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
@@ -56,6 +61,9 @@ def statements(schema: str) -> Statements:
         return text if schema == "oncue" else text.replace("oncue.", f"{schema}.")
 
     return Statements("oncue.stores.postgresql", convert)
+
+
+AfterUnknown = Literal["ask", "repeat", "raise"]
 
 
 class Unknown(Exception):
@@ -110,10 +118,14 @@ class PgDatabase:
         )
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        """Plans must not depend on the values of parameters, nor on how many jobs there were when
+        statistics were last taken: each statement has an index that is made for it. Planning a
+        statement costs more than running it, so it is planned once for each connection."""
         if self.address.listen == "no":  # behind a pooler, settings would reach other clients
             connection.prepare_threshold = None
             return
-        connection.execute(f"SET statement_timeout = {STATEMENT_MS}")
+        connection.execute(SESSION.encode(), prepare=False)
+        connection.prepare_threshold, connection.prepared_max = 0, None
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -130,12 +142,13 @@ class PgDatabase:
         """One snapshot, however many statements."""
         try:
             with self.connection() as connection:
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                tx = PgTx(connection, self.statements, SNAPSHOT)
                 try:
-                    yield PgTx(connection, self.statements)
+                    yield tx
                 finally:
-                    with suppress(psycopg.Error):
-                        connection.execute("COMMIT")
+                    if tx.has_begun:
+                        with suppress(psycopg.Error):
+                            connection.execute("COMMIT")
         except (psycopg.Error, PoolTimeout) as error:
             raise translate(error, self.place) from error
 
@@ -152,9 +165,16 @@ class PgDatabase:
             self.told(tx.news)
         return answer
 
-    def write(self, call: Callable[[PgTx], T]) -> T:
-        """Run `call` in a transaction; it may be run several times, and takes effect once."""
-        return self._repeat(self._transact, call)
+    def write(self, call: Callable[[PgTx], T], unknown: AfterUnknown = "ask") -> T:
+        """Run `call` in a transaction; it may be run several times, and takes effect once.
+        `unknown`: what is done if the answer to its commit got lost. `ask`: the server is asked;
+        `repeat`: `call` is run again, as the second time changes nothing; `raise`: the caller is
+        told, and knows what to do."""
+
+        def transact(call: Callable[[PgTx], T]) -> T:
+            return self._transact(unknown, call)
+
+        return self._repeat(transact, call)
 
     def _repeat(self, run: Callable[[Callable[[PgTx], T]], T], call: Callable[[PgTx], T]) -> T:
         ends, pause = _monotonic() + REPEAT_SECONDS, 0.005
@@ -166,6 +186,7 @@ class PgDatabase:
                 if self._is_committed(unknown.xid, ends):
                     self.told(unknown.news)
                     return answer
+                self._give_up_after(ends, unknown)
             except psycopg.errors.UniqueViolation:
                 raise  # for the caller, who knows what is there twice
             except LOST_RACES as error:
@@ -183,20 +204,24 @@ class PgDatabase:
         if self._closing.is_set() or _monotonic() > ends:
             raise translate(error, self.place) from error
 
-    def _transact(self, call: Callable[[PgTx], T]) -> T:
+    def _transact(self, unknown: AfterUnknown, call: Callable[[PgTx], T]) -> T:
         with self.connection() as connection:
-            tx = PgTx(connection, self.statements)
-            connection.execute("BEGIN")
+            tx = PgTx(connection, self.statements, "BEGIN")
+            xid = None
             try:
                 answer = call(tx)
-                xid = tx.execute("SELECT pg_current_xact_id_if_assigned()::text").get
+                if unknown == "ask" and tx.has_begun:
+                    xid = tx.execute("SELECT pg_current_xact_id_if_assigned()::text").get
             except BaseException:
                 with suppress(psycopg.Error):
                     connection.execute("ROLLBACK")
                 raise
             try:
-                connection.execute("COMMIT")
-            except (OperationalError, InterfaceError):
+                if tx.has_begun:
+                    connection.execute("COMMIT")
+            except (OperationalError, InterfaceError) as error:
+                if unknown == "raise":
+                    raise translate(error, self.place) from error
                 raise Unknown(xid, answer, tx.news) from None
         if tx.news:
             self.told(tx.news)
@@ -249,5 +274,15 @@ def writing(method: Callable[Concatenate[S, PgTx, P], T]) -> Callable[Concatenat
     @wraps(method)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.db.write(lambda tx: method(self, tx, *args, **kwargs))
+
+    return run
+
+
+def repeatable(method: Callable[Concatenate[S, PgTx, P], T]) -> Callable[Concatenate[S, P], T]:
+    """The same for a method whose second time changes nothing and answers as the first."""
+
+    @wraps(method)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.db.write(lambda tx: method(self, tx, *args, **kwargs), "repeat")
 
     return run

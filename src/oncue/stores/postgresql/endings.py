@@ -20,7 +20,7 @@ from oncue.core.retry import Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases, Settled
 from oncue.stores.postgresql import records, shards
 from oncue.stores.postgresql.claims import PgClaims
-from oncue.stores.postgresql.database import writing
+from oncue.stores.postgresql.database import repeatable, writing
 from oncue.stores.postgresql.records import Stored, read_stored
 from oncue.stores.postgresql.tx import PgTx
 
@@ -28,7 +28,7 @@ from oncue.stores.postgresql.tx import PgTx
 class PgEndings(PgClaims):
     """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
 
-    @writing
+    @repeatable
     def settle(self, tx: PgTx, settlements: Sequence[Settlement], now: Moment) -> Settled:
         found = records.lock(tx, (one.id for one in settlements))
         queues = self._queues_of(tx, found.values())

@@ -14,7 +14,6 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from functools import partial
 from random import uniform
 from typing import Any
 
@@ -27,12 +26,12 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener
 from oncue.stores.listeners import awaited_by, tell
 from oncue.stores.postgresql.database import PgDatabase
-from oncue.stores.postgresql.tx import PgTx
 
 LISTEN_SECONDS = 2.0  # between two looks, where NOTIFY tells
 POLL_SECONDS = 0.25  # … and where it does not
 NOTICE_BYTES = 7000  # the server takes 8000
 RETRY_SECONDS = 1.0
+GATHER_SECONDS = 0.001  # after each notice, in which the next one grows
 
 log = logging.getLogger("oncue.store")
 
@@ -118,20 +117,25 @@ class PgNews:
 
     def _send(self) -> None:
         while not self._closing.is_set():
+            try:
+                with self._db.connect() as connection:
+                    # What is told is a hint: no commit need wait for the disk because of it.
+                    connection.execute("SET synchronous_commit = off")
+                    self._send_on(connection)
+            except psycopg.Error as error:
+                log.debug("other processes could not be told: %s", error)
+                self._closing.wait(uniform(0.5, 1.0) * RETRY_SECONDS)
+
+    def _send_on(self, connection: psycopg.Connection[Any]) -> None:
+        notify = self._db.statements.load("queues")["notify"].encode()
+        while not self._closing.is_set():
             self._to_send.wait()
             self._to_send.clear()
             with self._lock:
                 news, self._unsent = self._unsent, {}
-            notices = list(_notices(news))
-            try:
-                if notices:
-                    self._db.once(partial(self._notify, notices))
-            except StoreError as error:
-                log.debug("other processes could not be told: %s", error)
-
-    def _notify(self, notices: list[str], tx: PgTx) -> None:
-        params = {"channel": self.channel, "notices": notices}
-        tx.run("queues", "notify", params)
+            if notices := _notices(news):
+                connection.execute(notify, {"channel": self.channel, "notices": notices})
+                self._closing.wait(GATHER_SECONDS)
 
     # What other processes tell.
 

@@ -27,8 +27,13 @@ class PgQueues(PgRanges):
         self._settings.learn(queues)
         return queues
 
-    @writing
-    def put_queue(self, tx: PgTx, seen: Queue | None, queue: Queue) -> bool:
+    def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
+        stored = self.db.write(partial(self._put_queue, seen, queue))
+        if stored:
+            self._settings.put(queue)
+        return stored
+
+    def _put_queue(self, seen: Queue | None, queue: Queue, tx: PgTx) -> bool:
         tx.run("queues", "hold", {"number": self._queue_lock(queue.name)})
         row = rows_of(tx, [queue.name], lock=True).get(queue.name)
         if (None if row is None else row.queue) != seen:

@@ -17,11 +17,11 @@ from oncue.core.queue import Queue, default_queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.postgresql import records, shards
-from oncue.stores.postgresql.database import writing
+from oncue.stores.postgresql.database import repeatable
 from oncue.stores.postgresql.endings import PgEndings
 from oncue.stores.postgresql.locks import hold, shard_lock
 from oncue.stores.postgresql.settings import rows_of
-from oncue.stores.postgresql.shards import Line, PgRange
+from oncue.stores.postgresql.shards import Line, PgRange, PlaceInLine
 from oncue.stores.postgresql.tx import PgTx
 
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
@@ -59,31 +59,16 @@ class PgRanges(PgEndings):
         cutoff = now if due_until is None else due_until
         asked = RangeAsked(queue.name, dispatcher, limit, cutoff, now, round(lease_seconds * 1000))
         for _ in range(MOST_RACES):
-            self._close_lapsed(asked, in_flight)
-            claim = self.db.write(partial(self._claim_range, asked, in_flight))
-            if claim is not None:
+            claim = self.db.write(partial(self._claim_range, asked, in_flight), "repeat")
+            if isinstance(claim, RangeClaim):
                 return claim
+            for held in claim:
+                self.db.write(partial(self._close, held), "repeat")
         return RangeClaim(queue.name)
 
-    def _close_lapsed(self, asked: RangeAsked, in_flight: Sequence[RangeClaim]) -> None:
-        """Take shards away whose lease has ended, or that an earlier life of this dispatcher held.
-        A transaction of its own for each: so only one lock is held alone at a time."""
-
-        def over(tx: PgTx) -> list[PgRange]:
-            ranges = shards.ranges_of(tx, [asked.queue])
-            continued = _continued(ranges, in_flight)
-            return [
-                one
-                for one in ranges
-                if one.is_open
-                and one.shard not in continued
-                and (one.holder == asked.dispatcher or one.lease_until <= asked.now)
-            ]
-
-        for held in self.db.once(over):
-            self.db.write(partial(self._close, held))
-
     def _close(self, held: PgRange, tx: PgTx) -> None:
+        """Take a shard away from its holder. In a transaction of its own: so only one lock is held
+        alone at a time."""
         hold(tx, shard_lock(self.db.address.schema, held.queue, held.shard))
         if shards.close(tx, held):
             self._announce_room(tx, held.queue)
@@ -94,88 +79,100 @@ class PgRanges(PgEndings):
 
     def _claim_range(
         self, asked: RangeAsked, in_flight: Sequence[RangeClaim], tx: PgTx
-    ) -> RangeClaim | None:
-        """None: others were quicker, look again."""
-        ranges = shards.ranges_of(tx, [asked.queue])
+    ) -> RangeClaim | list[PgRange]:
+        """Ranges: these are to be closed first, as their leases have ended or an earlier life of
+        this dispatcher held them. None of them: others were quicker. Then look again."""
+        ranges, looks = self._look(tx, [asked.queue], asked.now)
         continued = _continued(ranges, in_flight)
         held = [one for one in ranges if one.is_open and one.shard not in continued]
+        over = [o for o in held if o.holder == asked.dispatcher or o.lease_until <= asked.now]
+        if over:
+            return over
         nothing = RangeClaim(
             asked.queue, busy_until=min((o.lease_until for o in held), default=None)
         )
         busy = {one.shard for one in held}
         if busy.issuperset(range(self._shards_of(asked.queue))):
             return nothing  # and a queue that others hold is left as it is
-        arrived = self._first_arrived(tx, asked, ranges, continued)
         own = [
-            one._replace(in_flight=len(continued.get(one.shard, ())))
-            if one.shard in continued
-            else one
+            one._replace(in_flight=len(continued[one.shard])) if one.shard in continued else one
             for one in ranges
         ]
-        ready = self._make_ready(
-            tx, asked.queue, asked.limit, asked.cutoff, asked.now, own, arrived
-        )
+
+        def arrivals() -> dict[int, list[PlaceInLine]]:
+            goes_on = (one for one in ranges if one.shard in continued)
+            return {o.shard: self._arrived(tx, asked, o, continued[o.shard]) for o in goes_on}
+
+        arrived = arrivals()
+        first = min((places[0] for places in arrived.values() if places), default=None)
+        bounds = (asked.limit, asked.cutoff, asked.now)
+        look = looks[asked.queue]
+        ready = self._make_ready(tx, asked.queue, look, *bounds, own, _as_line(first))
         if not ready.room:
             return nothing
-        heads = [
-            head
-            for line in ready.lines
-            if line.shard not in busy
-            and (head := self._head(tx, asked, line, continued)) is not None
-        ]
+        if look.returning:  # one may be back inside a range
+            arrived = arrivals()
+        free = [line for line in ready.lines if line.shard not in busy]
+        heads = self._heads(tx, asked, free, ranges, continued, arrived)
         if not heads:
             return nothing
-        shard = min(heads, key=lambda line: line.place).shard
+        shard = min(heads, key=heads.__getitem__)
         hold(tx, shard_lock(self.db.address.schema, asked.queue, shard))
-        ranks = sorted(line.rank for line in heads if line.shard == shard)
-        flying = continued.get(shard)
-        jobs, through = self._due(tx, asked, shard, ranks, flying or set(), ready.room)
+        held_one = next((r for r in ranges if r.shard == shard and shard in continued), None)
+        ranks = sorted(line.rank for line in free if line.shard == shard)
+        inside = [place[2] for place in arrived.get(shard, ())]
+        jobs, through = self._due(tx, asked, shard, ranks, held_one, inside, ready.room)
         if not jobs:
-            return None
-        before = next((one for one in ranges if one.shard == shard), None)
-        fence = self._cover(
-            tx,
-            asked,
-            before if flying is not None else None,
-            shard,
-            through,
-            len(flying or ()) + len(jobs),
-        )
+            return []
+        under_way = len(continued.get(shard, ())) + len(jobs)
+        fence = self._cover(tx, asked, held_one, shard, through, under_way)
         if fence is None:
-            return None
+            return []
         self._spend(tx, ready, len(jobs))
         return RangeClaim(asked.queue, shard, fence, jobs, asked.now)
 
-    def _first_arrived(
+    def _arrived(
+        self, tx: PgTx, asked: RangeAsked, held: PgRange, flying: set[str]
+    ) -> list[PlaceInLine]:
+        """What has come into a range since it was taken and can be delivered, in order. Mostly
+        nothing has, which is seen by counting."""
+        if tx.run("ranges", "count_inside", held._asdict()).get <= len(flying):
+            return []
+        params = {**held._asdict(), "until": asked.cutoff, "now": asked.now}
+        found: list[PlaceInLine] = [
+            (rank, due_at, job_id)
+            for rank, due_at, job_id in tx.rows("ranges", "all_inside", params)
+            if job_id not in flying
+        ]
+        return found
+
+    def _heads(
         self,
         tx: PgTx,
         asked: RangeAsked,
+        lines: Sequence[Line],
         ranges: Sequence[PgRange],
         continued: InFlight,
-    ) -> Line | None:
-        """The first job that came into a range of this dispatcher and is not in flight."""
-        if not continued:
-            return None
-        found = [
-            head
-            for line in shards.lines(tx, asked.queue)
-            if line.shard in continued
-            and (head := self._head(tx, asked, line, continued)) is not None
-            and any(one.shard == line.shard and one.covers(head.place) for one in ranges)
-        ]
-        return min(found, key=lambda line: line.place, default=None)
-
-    def _head(self, tx: PgTx, asked: RangeAsked, line: Line, continued: InFlight) -> Line | None:
-        """The first job of a line that can be taken; None: there is none."""
-        if line.due_at > asked.cutoff:
-            return None
-        flying = continued.get(line.shard)
-        if not flying:
-            return line
-        place = {"queue": asked.queue, "shard": line.shard, "rank": line.rank}
-        params = {**place, "until": asked.cutoff, "now": asked.now, "ids": list(flying)}
-        row = tx.run("ranges", "first_not_in_flight", params).fetchone()
-        return None if row is None else line._replace(due_at=row[0], id=row[1])
+        arrived: Mapping[int, Sequence[PlaceInLine]],
+    ) -> dict[int, PlaceInLine]:
+        """By shard: the place of the job to be taken next, where there is one."""
+        held = {one.shard: one for one in ranges if one.shard in continued}
+        places = [(shard, one[0]) for shard, one in arrived.items() if one]
+        for line in lines:
+            end = held[line.shard].end_in(line.rank) if line.shard in held else None
+            if end is not None and (line.due_at, line.id) <= end:
+                place = {"queue": asked.queue, "shard": line.shard, "rank": line.rank}
+                params = {**place, "due_at": end[0], "id": end[1]}
+                row = tx.run("claims", "first_behind", params).fetchone()
+                if row is None:
+                    continue
+                line = line._replace(due_at=row[0], id=row[1])
+            if line.due_at <= asked.cutoff:
+                places.append((line.shard, line.place))
+        heads: dict[int, PlaceInLine] = {}
+        for shard, one in places:
+            heads[shard] = min(one, heads.get(shard, one))
+        return heads
 
     def _due(
         self,
@@ -183,23 +180,28 @@ class PgRanges(PgEndings):
         asked: RangeAsked,
         shard: int,
         ranks: Sequence[int],
-        flying: set[str],
+        held: PgRange | None,
+        inside: Sequence[str],
         limit: int,
-    ) -> tuple[list[Delivery], shards.PlaceInLine]:
-        """The next jobs of a shard, and the place of the last of them."""
-        jobs: list[Delivery] = []
-        through = (0, 0, "")
-        room = BATCH_BYTES
+    ) -> tuple[list[Delivery], PlaceInLine]:
+        """The next jobs of a shard, and the place of the last of them: first those that have come
+        into the range that is held, then those behind it."""
+        jobs = self._deliveries(tx, asked, inside[:limit])
+        through: PlaceInLine = (0, 0, "")
+        room = BATCH_BYTES - sum(len(one.payload) for one in jobs)
         for rank in ranks:
             if len(jobs) >= limit or room <= 0:
                 break
+            end = None if held is None else held.end_in(rank)
+            after = (-1, "") if end is None else end
             params = {
                 "queue": asked.queue,
                 "shard": shard,
                 "rank": rank,
+                "after_due": after[0],
+                "after_id": after[1],
                 "until": asked.cutoff,
                 "now": asked.now,
-                "ids": list(flying),
                 "limit": limit - len(jobs),
                 "room": room,
             }
@@ -210,13 +212,21 @@ class PgRanges(PgEndings):
                 through = (rank, found[-1].due_at, found[-1].id)
         return jobs, through
 
+    def _deliveries(self, tx: PgTx, asked: RangeAsked, job_ids: Sequence[str]) -> list[Delivery]:
+        """These jobs, in this order."""
+        if not job_ids:
+            return []
+        params = {"ids": list(job_ids), "queue": asked.queue}
+        found = {row[0]: row for row in tx.rows("ranges", "deliveries", params)}
+        return [Delivery._make(found[one]) for one in job_ids if one in found]
+
     def _cover(
         self,
         tx: PgTx,
         asked: RangeAsked,
         held: PgRange | None,
         shard: int,
-        through: shards.PlaceInLine,
+        through: PlaceInLine,
         in_flight: int,
     ) -> int | None:
         """Open a range that goes so far, or go on with the one that is held. Its fence; None:
@@ -248,7 +258,7 @@ class PgRanges(PgEndings):
 
         return self.db.once(extend)
 
-    @writing
+    @repeatable
     def settle_range(
         self,
         tx: PgTx,
@@ -290,23 +300,23 @@ class PgRanges(PgEndings):
         queue: Queue,
         now: Moment,
     ) -> None:
-        params = {
-            "ids": list(taken),
-            "attempts": [attempts[one] for one in taken],
-            "queue": claim.queue,
-        }
-        if not queue.keeps_history:
-            tx.run("ranges", "delivered_gone", params)
-            if tx.changes() == len(taken):
-                return
-        more = {
-            "holder": holder,
-            "claimed_at": claim.claimed_at,
-            "now": now,
-            "kept": queue.keeps_history,
-            "forget_at": now + REMEMBERED_MS,
-        }
-        tx.run("ranges", "delivered", {**params, **more})
+        by_attempt: dict[int, list[str]] = {}
+        for job_id in taken:
+            by_attempt.setdefault(attempts[job_id], []).append(job_id)
+        for attempt, ids in by_attempt.items():
+            params = {"ids": ids, "attempt": attempt, "queue": claim.queue}
+            if not queue.keeps_history:
+                tx.run("ranges", "delivered_gone", params)
+                if tx.changes() == len(ids):
+                    continue
+            more = {
+                "holder": holder,
+                "claimed_at": claim.claimed_at,
+                "now": now,
+                "kept": queue.keeps_history,
+                "forget_at": now + REMEMBERED_MS,
+            }
+            tx.run("ranges", "delivered", {**params, **more})
 
     def _refuse(
         self,
@@ -366,6 +376,10 @@ class PgRanges(PgEndings):
 
 def _place(claim: RangeClaim) -> dict[str, int | str]:
     return {"queue": claim.queue, "shard": claim.shard, "fence": claim.fence}
+
+
+def _as_line(place: PlaceInLine | None) -> Line | None:
+    return None if place is None else Line(0, *place)
 
 
 def _continued(ranges: Sequence[PgRange], in_flight: Sequence[RangeClaim]) -> InFlight:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from oncue.core import rate
@@ -13,11 +13,21 @@ from oncue.core.rate import Bucket
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.jobs import PgJobs
 from oncue.stores.postgresql.records import Stored
-from oncue.stores.postgresql.settings import QueueRow, rows_of
+from oncue.stores.postgresql.settings import QueueRow, queue_row, rows_of
 from oncue.stores.postgresql.shards import Line, PgRange, lines
-from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.postgresql.tx import Params, PgTx
 
 BACK_TOGETHER = 1000  # put-off jobs that are in line again by one look
+
+
+class QueueLook(NamedTuple):
+    """What is read of a queue before anything is taken from it."""
+
+    row: QueueRow | None
+    """None: there is no row; the queue has default settings."""
+    lines: list[Line]
+    returning: Sequence[tuple[str, int, Moment]]
+    """Put-off jobs whose moment has come: id, rank, moment."""
 
 
 class Ready(NamedTuple):
@@ -31,17 +41,38 @@ class Ready(NamedTuple):
 
 
 class PgReadying(PgJobs):
-    def _queue_row(self, tx: PgTx, name: str) -> QueueRow | None:
-        """The queue as it is; locked, if it has limits: they hold for all who take from it."""
-        row = rows_of(tx, [name]).get(name)
-        if row is not None and row.queue.is_limited:
-            return rows_of(tx, [name], lock=True).get(name)
-        return row
+    def _look(
+        self, tx: PgTx, names: Sequence[str], now: Moment, locks: Iterable[int] = ()
+    ) -> tuple[list[PgRange], dict[str, QueueLook]]:
+        """The ranges of these queues and what each has, read in one journey after these locks are
+        shared. The rows of queues with limits are locked, in the order of names: limits hold for
+        all who take from a queue."""
+        limited = any(self._settings.queue(name).is_limited for name in names)
+        asked: list[tuple[str, str, Params]] = [
+            ("locks", "share", {"numbers": sorted(locks)}),
+            ("queues", "lock_named" if limited else "named", {"names": list(names)}),
+            ("ranges", "of_queues", {"queues": list(names)}),
+        ]
+        for name in names:
+            asked.append(("claims", "lines", {"queue": name}))
+            params = {"queue": name, "now": now, "limit": BACK_TOGETHER}
+            asked.append(("claims", "returning", params))
+        _, queues, ranges, *rest = tx.together(*asked)
+        rows = {row[0]: queue_row(*row) for row in queues}
+        if not limited and any(row.queue.is_limited for row in rows.values()):
+            rows = rows_of(tx, list(names), lock=True)
+        found = zip(names, rest[::2], rest[1::2], strict=True)
+        looks = {
+            name: QueueLook(rows.get(name), list(map(Line._make, lines)), returning)
+            for name, lines, returning in found
+        }
+        return list(map(PgRange._make, ranges)), looks
 
     def _make_ready(
         self,
         tx: PgTx,
         name: str,
+        look: QueueLook,
         limit: int,
         until: Moment,
         now: Moment,
@@ -51,12 +82,8 @@ class PgReadying(PgJobs):
         """How many jobs may be taken that are due by `until`, at most `limit`. If there is room and
         something waits (`first`: also inside a range of the caller's own), what has expired is
         cancelled, and put-off jobs are in line again. Else nothing is changed."""
-        row = self._queue_row(tx, name)
-        found = lines(tx, name)
+        row, found, returning = look
         due = first is not None or any(line.due_at <= until for line in found)
-        returning = tx.rows(
-            "claims", "returning", {"queue": name, "now": now, "limit": BACK_TOGETHER}
-        )
         if not due and not returning:
             return Ready(row, 0, found)
         room = self._room(tx, row, ranges, limit, now)

@@ -9,6 +9,7 @@ import psycopg
 
 from oncue.core.errors import StoreUnusable
 from oncue.stores.postgresql.database import PgDatabase
+from oncue.stores.postgresql.trouble import translate
 
 LEAST_VERSION = 140_000
 _LOCK = 0x6F6E637565  # "oncue": the advisory lock under which a schema is changed
@@ -51,7 +52,7 @@ def migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         version = stored_schema(db, connection)
         for text in steps(db, connection):
-            connection.execute(text.encode())
+            connection.execute(text.encode(), prepare=False)
         if version is None:
             connection.execute(
                 f"INSERT INTO {db.address.schema}.meta (name, value) VALUES ('secret', %s) "
@@ -62,6 +63,13 @@ def migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
 
 def prepare(db: PgDatabase) -> bytes:
     """See that the tables are there, and create or migrate them if the store may. The secret."""
+    try:
+        return _prepare(db)
+    except psycopg.Error as error:
+        raise translate(error, db.place) from error
+
+
+def _prepare(db: PgDatabase) -> bytes:
     with db.connection() as connection:
         if connection.info.server_version < LEAST_VERSION:
             raise StoreUnusable(f"{db.place}: oncue needs PostgreSQL 14 or later.")

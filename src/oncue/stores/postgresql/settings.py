@@ -35,6 +35,9 @@ class KnownSettings:
     def queue(self, name: str) -> Queue:
         return self._queues.get(name) or default_queue(name)
 
+    def put(self, queue: Queue) -> None:
+        self._queues = {**self._queues, queue.name: queue}
+
     def learn(self, queues: list[Queue]) -> None:
         """These are all."""
         self._queues = {queue.name: queue for queue in queues}
@@ -59,9 +62,9 @@ def write_settings(queue: Queue) -> str:
 def rows_of(tx: PgTx, names: list[str], *, lock: bool = False) -> dict[str, QueueRow]:
     """These queues, where they are there; locked in the order of their names."""
     found = tx.rows("queues", "lock_named" if lock else "named", {"names": names})
-    return {row[0]: _queue_row(*row) for row in found}
+    return {row[0]: queue_row(*row) for row in found}
 
 
-def _queue_row(name: str, settings: str, paused: bool, turns: Any, filled_at: Any) -> QueueRow:
+def queue_row(name: str, settings: str, paused: bool, turns: Any, filled_at: Any) -> QueueRow:
     bucket = None if turns is None else Bucket(turns, filled_at)
     return QueueRow(read_queue(name, settings, paused), bucket)

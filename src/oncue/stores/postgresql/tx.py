@@ -27,26 +27,54 @@ class PgRows(psycopg.Cursor[TupleRow]):
 class PgTx:
     """Also a connection that runs each statement by itself."""
 
-    __slots__ = ("_changes", "connection", "news", "statements")
+    __slots__ = ("_begin", "_changes", "connection", "news", "statements")
 
-    def __init__(self, connection: psycopg.Connection[Any], statements: Statements) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], statements: Statements, begin: str = ""
+    ) -> None:
+        """`begin`: what begins the transaction, sent together with its first statement."""
         self.connection = connection
         self.statements = statements
         self.news: dict[str | None, Moment] = {}
         """What listeners are told once it is committed."""
+        self._begin = begin
         self._changes = 0
+
+    @property
+    def has_begun(self) -> bool:
+        return not self._begin
 
     def sql(self, noun: str, name: str) -> str:
         return self.statements.load(noun)[name]
 
     def execute(self, statement: str, params: Params = None) -> PgRows:
         cursor = PgRows(self.connection)
-        cursor.execute(statement.encode(), params, binary=True)
+        if self._begin:
+            with self.connection.pipeline():
+                self._send_begin()
+                cursor.execute(statement.encode(), params, binary=True)
+        else:
+            cursor.execute(statement.encode(), params, binary=True)
         self._changes = cursor.rowcount
         return cursor
 
+    def _send_begin(self) -> None:
+        begin, self._begin = self._begin, ""
+        if begin:
+            self.connection.execute(begin.encode())
+
+    def together(self, *asked: tuple[str, str, Params]) -> list[list[TupleRow]]:
+        """The rows of several statements, one after the other, in one journey to the server."""
+        cursors = [PgRows(self.connection) for _ in asked]
+        with self.connection.pipeline():
+            self._send_begin()
+            for cursor, (noun, name, params) in zip(cursors, asked, strict=True):
+                cursor.execute(self.sql(noun, name).encode(), params, binary=True)
+        return [cursor.fetchall() for cursor in cursors]
+
     def executemany(self, statement: str, rows: Iterable[Params]) -> None:
         """The statement for each of these, in one journey to the server."""
+        self._send_begin()
         cursor = PgRows(self.connection)
         cursor.executemany(statement.encode(), rows)  # type: ignore[arg-type]
         self._changes = cursor.rowcount

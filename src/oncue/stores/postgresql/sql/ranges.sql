@@ -51,7 +51,7 @@ WHERE queue = :queue AND shard = :shard AND fence = :fence AND holder IS NOT NUL
 -- name: lock
 SELECT holder, fence FROM oncue.ranges WHERE queue = :queue AND shard = :shard FOR UPDATE;
 
--- The next jobs of a line that fit into memory. `:ids` are in flight.
+-- The next jobs of a line behind a place, as many as fit into memory.
 -- name: due
 SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM (
   SELECT id, due_at, payload, attempt, owner,
@@ -60,27 +60,37 @@ SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM (
   FROM (
     SELECT j.id, j.due_at, j.payload, j.attempt, j.owner FROM oncue.jobs AS j
     WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
-      AND j.rank = :rank AND j.due_at <= :until AND (j.expires_at IS NULL OR j.expires_at > :now)
-      AND NOT EXISTS (SELECT 1 FROM unnest(:ids::text[]) AS flying (id) WHERE flying.id = j.id)
+      AND j.rank = :rank AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
+      AND (j.expires_at IS NULL OR j.expires_at > :now)
     ORDER BY j.due_at, j.id LIMIT :limit) AS next) AS counted
 WHERE before < :room ORDER BY due_at, id;
 
--- name: first_not_in_flight
-SELECT j.due_at, j.id FROM oncue.jobs AS j
-WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
-  AND j.rank = :rank AND j.due_at <= :until AND (j.expires_at IS NULL OR j.expires_at > :now)
-  AND NOT EXISTS (SELECT 1 FROM unnest(:ids::text[]) AS flying (id) WHERE flying.id = j.id)
-ORDER BY j.due_at, j.id LIMIT 1;
+-- What is inside the range of a shard: in flight, or arrived since.
+-- name: inside
+j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
+AND (j.rank, j.due_at, j.id) <= (:through_rank, :through_due, :through_id) AND j.due_at <= :cutoff
 
+-- name: count_inside
+SELECT count(*) FROM oncue.jobs AS j WHERE {inside};
+
+-- name: all_inside
+SELECT j.rank, j.due_at, j.id FROM oncue.jobs AS j
+WHERE {inside} AND j.due_at <= :until AND (j.expires_at IS NULL OR j.expires_at > :now)
+ORDER BY j.rank, j.due_at, j.id;
+
+-- name: deliveries
+SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM oncue.jobs
+WHERE id = ANY(:ids::text[]) AND state || '' = 'scheduled' AND not_before IS NULL;
+
+-- By their ids alone: the conditions on state and queue are written so that no other index is used.
 -- name: delivered_gone
-DELETE FROM oncue.jobs AS j USING unnest(:ids::text[], :attempts::integer[]) AS t (id, attempt)
-WHERE j.id = t.id AND j.state = 'scheduled' AND j.queue = :queue AND j.not_before IS NULL
-  AND j.attempt = t.attempt AND j.digest IS NULL;
+DELETE FROM oncue.jobs
+WHERE id = ANY(:ids::text[]) AND state || '' = 'scheduled' AND queue || '' = :queue
+  AND not_before IS NULL AND attempt = :attempt AND digest IS NULL;
 
 -- name: delivered
-UPDATE oncue.jobs AS j SET state = 'succeeded', attempt = j.attempt + 1, worker = :holder,
+UPDATE oncue.jobs SET state = 'succeeded', attempt = attempt + 1, worker = :holder,
   claimed_at = :claimed_at, finished_at = :now, updated_at = :now, ahead = false, error = NULL,
   refusals = 0, hidden = NOT :kept, forget_at = CASE WHEN NOT :kept THEN :forget_at::bigint END
-FROM unnest(:ids::text[], :attempts::integer[]) AS t (id, attempt)
-WHERE j.id = t.id AND j.state = 'scheduled' AND j.queue = :queue AND j.not_before IS NULL
-  AND j.attempt = t.attempt;
+WHERE id = ANY(:ids::text[]) AND state || '' = 'scheduled' AND queue || '' = :queue
+  AND not_before IS NULL AND attempt = :attempt;

@@ -13,8 +13,9 @@ from oncue.stores.sqlite import SqliteStore
 from tests.stores.dynamo import open_dynamo
 from tests.stores.hostile import HostileStore
 from tests.stores.lacking import EVERY_LACK, lacking
+from tests.stores.postgres import open_postgres
 
-KINDS = ("memory", "sqlite", "hostile", "dynamodb")
+KINDS = ("memory", "sqlite", "hostile", "postgresql", "dynamodb")
 SERVED = frozenset({"dynamodb"})
 """Kinds whose calls wait for a server: long matrices are sampled there."""
 SHARDS = 4  # of a queue on the hostile store and in DynamoDB
@@ -30,6 +31,8 @@ def open_kind(kind: str, file: Path, clock: Clock, seed: int = 0, shards: int = 
             return MemoryStore(clock)
         case "sqlite":
             return SqliteStore(file, clock)
+        case "postgresql":
+            return open_postgres(clock, shards)
         case "dynamodb":
             return open_dynamo(clock, shards)
     return HostileStore(lacking(MemoryStore(clock, shards=shards)), seed=seed)

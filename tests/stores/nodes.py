@@ -7,8 +7,10 @@ from typing import Protocol, cast
 from oncue.ports.store import Store
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.memory import MemoryStore
+from oncue.stores.postgresql.store import PgStore
 from oncue.stores.sqlite import SqliteStore
 from tests.stores.dynamo import another_dynamo
+from tests.stores.postgres import another_postgres
 
 
 class Wrapper(Protocol):
@@ -24,6 +26,8 @@ def another_node(store: Store) -> Store:
         return SqliteStore(store.db.path, store.clock)
     if isinstance(store, DynamoStore):
         return another_dynamo(store)
+    if isinstance(store, PgStore):
+        return another_postgres(store)
     if isinstance(store, MemoryStore):
         other = object.__new__(type(store))
         other.__dict__ = store.__dict__

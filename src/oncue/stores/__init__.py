@@ -12,7 +12,7 @@ from oncue.ports.store import Store
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
     """The store that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`,
-    `dynamodb://TABLE?region=…`, `memory:`."""
+    `postgresql://USER@HOST/DATABASE`, `dynamodb://TABLE?region=…`, `memory:`."""
     scheme, colon, rest = url.partition(":")
     if scheme == "memory" and colon and not rest.strip("/"):
         from oncue.stores.memory import MemoryStore
@@ -28,6 +28,13 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
             "or sqlite:////var/lib/jobs.db (four slashes) for an absolute path.",
             "/store",
         )
+    if scheme in ("postgresql", "postgres"):
+        from oncue.stores.postgresql.address import PgAddress
+
+        place = PgAddress.read(url)  # before the import of what needs psycopg
+        from oncue.stores.postgresql.store import PgStore
+
+        return PgStore(place, clock)
     if scheme == "dynamodb":
         from oncue.stores.dynamodb.address import TableAddress
 
@@ -37,6 +44,6 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
         return DynamoStore.open(address, clock)
     raise InvalidInput(
         f"there is no store for {quoted(url)}; the ones that exist are sqlite:///FILE, "
-        "dynamodb://TABLE?region=… and memory:.",
+        "postgresql://USER@HOST/DATABASE, dynamodb://TABLE?region=… and memory:.",
         "/store",
     )

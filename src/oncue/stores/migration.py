@@ -16,6 +16,8 @@ class MigrationStep(NamedTuple):
     """What it does: "create …"."""
     apply: Callable[[], object]
     """To be called in the order of the steps. It can be repeated."""
+    sql: str = ""
+    """What it runs, where that is SQL."""
 
 
 class Migration(NamedTuple):
@@ -34,6 +36,8 @@ def migration(url: str, *, recovery: bool = False) -> Iterator[Migration]:
     scheme = url.partition(":")[0]
     if scheme == "dynamodb":
         yield from _of_table(url, recovery)
+    elif scheme in ("postgresql", "postgres") and not recovery:
+        yield from _of_database(url)
     elif recovery:
         raise InvalidInput("only a DynamoDB table has it.", "/point_in_time_recovery")
     elif scheme == "memory":
@@ -60,6 +64,20 @@ def _of_file(url: str) -> Migration:
 
     to = f"with schema {newest}" if version is None else f"to {newest}"
     return Migration(str(path), newest, [MigrationStep(f"{begin} {to}", apply)])
+
+
+def _of_database(url: str) -> Iterator[Migration]:
+    from oncue.stores.postgresql.address import PgAddress
+
+    address = PgAddress.read(url)  # before the import of what needs psycopg
+    from oncue.stores.postgresql import schema
+    from oncue.stores.postgresql.database import PgDatabase
+
+    with closing(PgDatabase(address)) as db:
+        text, sql = schema.missing(db)
+        steps = [MigrationStep(text, lambda: schema.migrate(db), sql)] if sql else []
+        place = f"schema {address.schema} of {address.shown}"
+        yield Migration(place, schema.wanted_schema(db), steps)
 
 
 def _of_table(url: str, recovery: bool) -> Iterator[Migration]:

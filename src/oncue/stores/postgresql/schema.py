@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -46,8 +48,24 @@ def steps(db: PgDatabase, connection: psycopg.Connection[Any]) -> list[str]:
     return [*begin, *missing, mark]
 
 
-def migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
-    """Create what is missing, in one transaction."""
+def missing(db: PgDatabase) -> tuple[str, str]:
+    """What is to be done before the store can be used, in words and as SQL; the SQL is empty if
+    nothing is."""
+    with _translated(db), db.connection() as connection:
+        version, number = stored_schema(db, connection), wanted_schema(db)
+        sql = "\n".join(steps(db, connection))
+    if version is None:
+        return f"create schema {db.address.schema} with version {number}", sql
+    return f"migrate schema {db.address.schema} from version {version} to {number}", sql
+
+
+def migrate(db: PgDatabase) -> None:
+    """Create what is missing, in one transaction, under a lock."""
+    with _translated(db), db.connection() as connection:
+        _migrate(db, connection)
+
+
+def _migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         version = stored_schema(db, connection)
@@ -61,16 +79,17 @@ def migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
             )
 
 
-def prepare(db: PgDatabase) -> bytes:
-    """See that the tables are there, and create or migrate them if the store may. The secret."""
+@contextmanager
+def _translated(db: PgDatabase) -> Iterator[None]:
     try:
-        return _prepare(db)
+        yield
     except psycopg.Error as error:
         raise translate(error, db.place) from error
 
 
-def _prepare(db: PgDatabase) -> bytes:
-    with db.connection() as connection:
+def prepare(db: PgDatabase) -> bytes:
+    """See that the tables are there, and create or migrate them if the store may. The secret."""
+    with _translated(db), db.connection() as connection:
         if connection.info.server_version < LEAST_VERSION:
             raise StoreUnusable(f"{db.place}: oncue needs PostgreSQL 14 or later.")
         version = stored_schema(db, connection)
@@ -82,7 +101,7 @@ def _prepare(db: PgDatabase) -> bytes:
                     "and migrate=no says that they are not changed here. Run 'oncue migrate' with "
                     "a role that may."
                 )
-            migrate(db, connection)
+            _migrate(db, connection)
         row = connection.execute(
             f"SELECT value FROM {db.address.schema}.meta WHERE name = 'secret'".encode()
         ).fetchone()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from oncue.core.cursor import Cursor, cursor_at, place_at
 from oncue.core.fencing import GONE, Refused, Settlement, state_after
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.job import Lapse
-from oncue.core.lifecycle import LIVE, State
+from oncue.core.lifecycle import LIVE, State, Verb
 from oncue.core.missed import Judge, Look, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
 from oncue.core.putoff import moved_return
@@ -24,16 +26,20 @@ from oncue.stores.postgresql.database import repeatable, writing
 from oncue.stores.postgresql.records import Stored, read_stored
 from oncue.stores.postgresql.tx import PgTx
 
+_ID = attrgetter("id")
+
 
 class PgEndings(PgClaims):
     """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
 
     @repeatable
     def settle(self, tx: PgTx, settlements: Sequence[Settlement], now: Moment) -> Settled:
-        found = records.lock(tx, (one.id for one in settlements))
-        queues = self._queues_of(tx, found.values())
         answers: dict[int, Refused | State] = {}
-        for at, settlement in enumerate(settlements):
+        completed = self._complete(tx, settlements, now)
+        rest = {at: one for at, one in enumerate(settlements) if one.id not in completed}
+        found = records.lock(tx, (one.id for one in rest.values())) if rest else {}
+        queues = self._queues_of(tx, found.values())
+        for at, settlement in rest.items():
             one = found.get(settlement.id)
             if one is None or (one.record.hidden and (one.forget_at or 0) <= now):
                 answers[at] = GONE
@@ -50,6 +56,33 @@ class PgEndings(PgClaims):
         refused = {at: one for at, one in answers.items() if isinstance(one, Refused)}
         states = {at: one for at, one in answers.items() if isinstance(one, State)}
         return Settled(refused, {at: states[at] for at in states if settlements[at].tells_state})
+
+    def _complete(self, tx: PgTx, settlements: Sequence[Settlement], now: Moment) -> set[str]:
+        """Settle completions that need no decision, by one statement. The ids of these jobs; one
+        of which several settlements tell is not among them."""
+        times = Counter(one.id for one in settlements)
+        plain = [
+            one
+            for one in sorted(settlements, key=_ID)
+            if one.verb is Verb.COMPLETE and one.updated_at is None and times[one.id] == 1
+        ]
+        if not plain:
+            return set()
+        params = {
+            "ids": [one.id for one in plain],
+            "epochs": [one.epoch for one in plain],
+            "results": [one.result for one in plain],
+            "now": now,
+        }
+        done = tx.rows("claims", "complete", params)
+        for queue in {queue for _, queue in done}:
+            self._announce_room(tx, queue)
+        return {job_id for job_id, _ in done}
+
+    def _announce_room(self, tx: PgTx, queue: str) -> None:
+        """At its concurrency, a queue waits for one of its jobs to be no longer under way."""
+        if self._settings.queue(queue).concurrency is not None:
+            tx.tell(queue, 0)
 
     def _settle(
         self, one: Stored, settlement: Settlement, queue: Queue, now: Moment

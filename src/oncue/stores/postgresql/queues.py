@@ -43,11 +43,8 @@ class PgQueues(PgRanges):
             settings = write_settings(queue)
         else:
             settings = tx.run("queues", "settings", {"name": queue.name}).get or UNSET
-        tx.run(
-            "queues",
-            "put",
-            {"name": queue.name, "settings": settings, "paused": queue.paused},
-        )
+        values = {"name": queue.name, "settings": settings, "paused": queue.paused}
+        tx.run("queues", "put", {**values, "keeps_history": queue.keeps_history})
         self._settings_changed(tx)
         return True
 

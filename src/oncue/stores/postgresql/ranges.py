@@ -73,10 +73,6 @@ class PgRanges(PgEndings):
         if shards.close(tx, held):
             self._announce_room(tx, held.queue)
 
-    def _announce_room(self, tx: PgTx, queue: str) -> None:
-        if self._settings.queue(queue).concurrency is not None:
-            tx.tell(queue, 0)
-
     def _claim_range(
         self, asked: RangeAsked, in_flight: Sequence[RangeClaim], tx: PgTx
     ) -> RangeClaim | list[PgRange]:

@@ -101,14 +101,15 @@ WHERE id = ANY(:ids::text[]) AND state = 'scheduled' AND not_before <= :until;
 SELECT min(not_before) FROM oncue.jobs
 WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue;
 
--- One of the same verdict for many; any other settlement is decided on by core.
+-- Completions of jobs that are kept. Every other settlement is decided on by core.
 -- name: complete
 UPDATE oncue.jobs AS j SET state = 'succeeded', finished_at = :now, updated_at = :now,
   lease_until = NULL, lease_ms = NULL, lease_asked = false, overlong_at = NULL, ahead = false,
   error = NULL, result = t.result
 FROM unnest(:ids::text[], :epochs::bigint[], :results::bytea[]) AS t (id, epoch, result)
-WHERE j.id = t.id AND j.epoch = t.epoch AND j.state IN ('dispatched', 'executing')
-  AND j.queue = ANY(:queues::text[])
+WHERE j.id = t.id AND j.epoch = t.epoch AND (j.state || '') IN ('dispatched', 'executing')
+  AND NOT EXISTS (
+    SELECT 1 FROM oncue.queues AS q WHERE q.name = j.queue AND NOT q.keeps_history)
 RETURNING j.id, j.queue;
 
 -- name: live_claims

@@ -9,8 +9,10 @@ SELECT name, settings, paused, turns, filled_at FROM oncue.queues WHERE name = A
 ORDER BY name FOR UPDATE;
 
 -- name: put
-INSERT INTO oncue.queues (name, settings, paused) VALUES (:name, :settings, :paused)
-ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused;
+INSERT INTO oncue.queues (name, settings, paused, keeps_history)
+VALUES (:name, :settings, :paused, :keeps_history)
+ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused,
+  keeps_history = excluded.keeps_history;
 
 -- name: put_bucket
 UPDATE oncue.queues SET turns = :turns, filled_at = :filled_at WHERE name = :name;

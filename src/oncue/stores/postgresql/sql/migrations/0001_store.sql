@@ -104,12 +104,13 @@ CREATE TABLE oncue.operations (
 );
 CREATE UNIQUE INDEX operations_seq ON oncue.operations (job_id, seq);
 
--- `settings`: as JSON; {}: never set. The bucket of its rate: turns in billionths, as counted at
+-- `settings`: as JSON; {}: never set. `keeps_history` follows from them. The bucket of its rate: turns in billionths, as counted at
 -- `filled_at`.
 CREATE TABLE oncue.queues (
   name text COLLATE "C" PRIMARY KEY,
   settings text NOT NULL DEFAULT '{}',
   paused boolean NOT NULL DEFAULT false,
+  keeps_history boolean NOT NULL DEFAULT true,
   turns bigint CHECK (turns >= 0),
   filled_at bigint,
   CHECK ((filled_at IS NULL) = (turns IS NULL))

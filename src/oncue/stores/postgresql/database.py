@@ -38,7 +38,7 @@ LONGEST_PAUSE_SECONDS = 0.5
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SESSION = (
     f"SET statement_timeout = {STATEMENT_MS}; SET plan_cache_mode = force_generic_plan; "
-    "SET jit = off"
+    "SET enable_seqscan = off; SET jit = off"
 )
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _KEEPALIVE: dict[str, Any] = {

@@ -77,8 +77,8 @@ SELECT count(*) FROM (
 
 -- name: expired_due
 SELECT j.id FROM oncue.jobs AS j
-WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND j.expires_at <= :now AND j.queue = :queue
-  AND j.due_at <= :until AND (j.not_before IS NULL OR j.not_before <= :now)
+WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND j.expires_at <= :now
+  AND j.queue || '' = :queue AND j.due_at + 0 <= :until AND (j.not_before IS NULL OR j.not_before <= :now)
 ORDER BY j.expires_at, j.id;
 
 -- name: expired
@@ -87,19 +87,37 @@ WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND j.expires_at <= :no
   AND NOT ({jobs.covered})
 ORDER BY j.expires_at, j.id LIMIT :limit;
 
--- Put-off jobs of a queue whose moment has come by then, the first to return first.
+-- The ranks of put-off jobs of a queue, found by jumps in the index.
+-- name: put_off_ranks
+WITH RECURSIVE of_rank (rank) AS (
+  (SELECT rank FROM oncue.jobs
+   WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue ORDER BY rank LIMIT 1)
+  UNION ALL
+  SELECT following.rank FROM of_rank CROSS JOIN LATERAL (
+    SELECT rank FROM oncue.jobs
+    WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue AND rank > of_rank.rank
+    ORDER BY rank LIMIT 1) AS following
+)
+
+-- Put-off jobs of each rank whose moment has come, the first to return first.
 -- name: returning
-SELECT id, rank, not_before FROM oncue.jobs
-WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue AND not_before <= :now
-ORDER BY not_before LIMIT :limit;
+{put_off_ranks}
+SELECT back.id, of_rank.rank, back.not_before FROM of_rank CROSS JOIN LATERAL (
+  SELECT id, not_before FROM oncue.jobs
+  WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue AND rank = of_rank.rank
+    AND not_before <= :now
+  ORDER BY not_before LIMIT :limit) AS back;
 
 -- name: back_in_line
 UPDATE oncue.jobs SET not_before = NULL
 WHERE id = ANY(:ids::text[]) AND state = 'scheduled' AND not_before <= :until;
 
 -- name: next_return
-SELECT min(not_before) FROM oncue.jobs
-WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue;
+{put_off_ranks}
+SELECT min(first.not_before) FROM of_rank CROSS JOIN LATERAL (
+  SELECT not_before FROM oncue.jobs
+  WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue AND rank = of_rank.rank
+  ORDER BY not_before LIMIT 1) AS first;
 
 -- Completions of jobs that are kept. Every other settlement is decided on by core.
 -- name: complete

@@ -82,7 +82,8 @@ SELECT id FROM oncue.jobs WHERE hidden AND forget_at <= :now ORDER BY forget_at 
 FOR UPDATE SKIP LOCKED;
 
 -- name: is_forgettable
-SELECT EXISTS (SELECT 1 FROM oncue.jobs WHERE hidden AND forget_at <= :now);
+SELECT coalesce((SELECT forget_at FROM oncue.jobs WHERE hidden ORDER BY forget_at LIMIT 1) <= :now,
+  false);
 
 -- name: settings
 SELECT settings FROM oncue.queues WHERE name = :name;

@@ -73,7 +73,7 @@ ALTER TABLE oncue.jobs SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_va
 
 CREATE INDEX jobs_ready ON oncue.jobs (queue, shard, rank, due_at, id)
   WHERE state = 'scheduled' AND not_before IS NULL;
-CREATE INDEX jobs_put_off ON oncue.jobs (queue, shard, rank, not_before)
+CREATE INDEX jobs_put_off ON oncue.jobs (queue, rank, not_before)
   WHERE state = 'scheduled' AND not_before IS NOT NULL;
 CREATE INDEX jobs_put_off_due ON oncue.jobs (queue, due_at, id)
   WHERE state = 'scheduled' AND not_before IS NOT NULL;

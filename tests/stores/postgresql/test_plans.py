@@ -1,0 +1,141 @@
+"""What a claim reads of a table that is full of other jobs: the same as of one that has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from psycopg import sql
+
+from oncue.clock import FakeClock
+from oncue.core.queue import Queue
+from oncue.stores.postgresql.store import PgStore
+from oncue.stores.postgresql.tx import PgTx
+from tests.stores.postgres import open_postgres
+
+DUE = 20  # jobs of each table that are due
+FAR = 100_000
+NOW = 1_800_000_000_000
+TOLERANCE = 12  # pages
+FILL = """
+INSERT INTO oncue.jobs (id, queue, due_at, created_at, updated_at, shard, payload, state, attempt,
+  claimed_at, finished_at)
+SELECT :prefix::text || lpad(n::text, 8, '0'), 'q', :due_at::bigint + n, 0, 0, mod(n, 4), '{}',
+  :state::text, CASE WHEN :state::text = 'succeeded' THEN 1 ELSE 0 END,
+  CASE WHEN :state::text = 'succeeded' THEN 0 END, CASE WHEN :state::text = 'succeeded' THEN n END
+FROM generate_series(1, :count::bigint) AS n
+"""
+QUEUE = {"queue": "q", "now": NOW}
+LINE = {**QUEUE, "shard": 0, "rank": 19}
+STATEMENTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("claims", "lines", {"queue": "q"}),
+    ("claims", "returning", {**QUEUE, "limit": 1000}),
+    ("claims", "next_return", {"queue": "q"}),
+    ("claims", "lock_due", {**LINE, "limit": 5}),
+    (
+        "claims",
+        "lock_due_merged",
+        {**QUEUE, "rank": 19, "shards": [0, 1, 2, 3], "look": 5, "limit": 5},
+    ),
+    ("claims", "expired_due", {**QUEUE, "until": NOW}),
+    ("claims", "count_live", {"queue": "q", "limit": 100}),
+    ("claims", "leases", {}),
+    ("claims", "lapsed_claims",
+     {"lapsed_by": NOW, "at": -1, "id": "", "since": None, "until": None, "limit": 100}),
+    ("ranges", "due",
+     {**LINE, "after_due": -1, "after_id": "", "until": NOW, "limit": 5, "room": 10**6}),
+    ("ranges", "delivered_gone", {"ids": ["x"], "queue": "q", "attempt": 0}),
+    ("queues", "is_forgettable", {"now": NOW}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stores() -> Iterator[tuple[PgStore, PgStore]]:
+    """One with jobs that are due, and one with many others besides."""
+    clock = FakeClock(NOW)
+    few, many = open_postgres(clock, 4), open_postgres(clock, 4)
+    for store, far in ((few, 0), (many, FAR)):
+        assert store.put_queue(None, Queue("q"))
+        store.db.write(lambda tx, far=far: fill(tx, far))  # type: ignore[misc]
+    yield few, many
+    few.close()
+    many.close()
+
+
+def fill(tx: PgTx, far: int) -> None:
+    insert = tx.statements._convert(FILL)
+    for prefix, state, due_at, count in (
+        ("due", "scheduled", NOW - 1000, DUE),
+        ("far", "scheduled", NOW + 10**9, far),
+        ("old", "succeeded", NOW - 10**9, far),
+    ):
+        values = {"prefix": prefix, "state": state, "due_at": due_at, "count": count}
+        tx.execute(insert, values)
+
+
+def plan_of(store: PgStore, noun: str, name: str, params: dict[str, Any]) -> dict[str, Any]:
+    """How the store runs a statement: prepared, and planned for any parameters. It is undone."""
+    names = list(params)
+    text = re.sub(
+        r"%\((\w+)\)s",
+        lambda match: f"${names.index(match[1]) + 1}",
+        store.db.statements.load(noun)[name].rstrip(";"),
+    )
+    values = ", ".join(sql.Literal(params[one]).as_string() for one in names)
+    with store.db.connection() as connection:
+        connection.execute("BEGIN")
+        connection.execute(f"PREPARE asked AS {text}".encode(), prepare=False)
+        execute = f"EXECUTE asked({values})" if names else "EXECUTE asked"
+        explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {execute}".encode()
+        for _ in range(2):  # what the first one finds out about pages is not counted
+            row = connection.execute(explain, prepare=False).fetchone()
+        connection.execute("DEALLOCATE asked", prepare=False)
+        connection.execute("ROLLBACK")
+    assert row is not None
+    plan: dict[str, Any] = row[0][0]["Plan"]
+    return plan
+
+
+def pages(plan: dict[str, Any]) -> int:
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)
+
+
+@pytest.mark.parametrize(
+    ("noun", "name", "params"), STATEMENTS, ids=[f"{noun}-{name}" for noun, name, _ in STATEMENTS]
+)
+def test_a_claim_reads_no_more_of_a_full_table(
+    stores: tuple[PgStore, PgStore], noun: str, name: str, params: dict[str, Any]
+) -> None:
+    few, many = (plan_of(store, noun, name, params) for store in stores)
+    assert pages(many) <= 2 * pages(few) + TOLERANCE  # an index has a level or two more
+    whole = [one["Relation Name"] for one in nodes(many) if one["Node Type"] == "Seq Scan"]
+    assert "jobs" not in whole
+
+
+def test_what_was_committed_long_after_it_was_due_is_found(
+    stores: tuple[PgStore, PgStore],
+) -> None:
+    """By a transaction that took ten minutes: others have been taken meanwhile."""
+    _, store = stores
+    store.db.once(lambda tx: tx.execute("SELECT 1"))
+    late = {"prefix": "late", "state": "scheduled", "due_at": NOW - 600_000, "count": 1}
+    with store.db.connect() as connection:
+        with connection.transaction():
+            insert = store.db.statements._convert(FILL).encode()
+            connection.execute(insert, late)
+            claim = store.claim_range(Queue("q"), "d", 100, NOW, lease_seconds=60)
+            assert claim.jobs
+            assert store.settle_range(claim, [job.id for job in claim.jobs], {}, NOW)
+        found = []
+        while (claim := store.claim_range(Queue("q"), "d", 1, NOW, lease_seconds=60)).jobs:
+            found += [job.id for job in claim.jobs]
+            assert store.settle_range(claim, [job.id for job in claim.jobs], {}, NOW)
+    assert found[0] == "late00000001"

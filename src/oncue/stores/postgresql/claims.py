@@ -130,20 +130,22 @@ class PgClaims(PgReadying):
         for rank, of_rank in groupby(sorted(due, key=_RANK), _RANK):
             if len(ids) >= limit:
                 break
-            shards = [line.shard for line in of_rank]
+            lines = list(of_rank)
             place = {"queue": queue, "rank": rank, "now": now, "limit": limit - len(ids)}
-            if len(shards) == 1 and not covered:
-                rows = tx.rows("claims", "lock_due", {**place, "shard": shards[0]})
-                ids += [row[0] for row in rows]
+            if len(lines) == 1 and not covered:
+                [line] = lines
+                params = {**place, "shard": line.shard, "floor": line.due_at}
+                ids += [row[0] for row in tx.rows("claims", "lock_due", params)]
             else:
-                ids += self._lock_merged(tx, place, shards)
+                ids += self._lock_merged(tx, place, lines)
         return ids
 
-    def _lock_merged(self, tx: PgTx, place: dict[str, Any], shards: list[int]) -> list[str]:
+    def _lock_merged(self, tx: PgTx, place: dict[str, Any], lines: Sequence[Line]) -> list[str]:
         """Of several shards. Where many are locked by others, more are looked at."""
         look: int = place["limit"]
+        shards, floors = [line.shard for line in lines], [line.due_at for line in lines]
         while True:
-            params = {**place, "shards": shards, "look": look}
+            params = {**place, "shards": shards, "floors": floors, "look": look}
             rows = tx.rows("claims", "lock_due_merged", params)
             ends = not rows or rows[0][1] < look or look >= MOST_LOOKED_AT
             if len(rows) >= place["limit"] or ends:

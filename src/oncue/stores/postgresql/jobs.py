@@ -20,6 +20,7 @@ from oncue.core.shard import shard_of
 from oncue.ports.jobs import Changed, Clash
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.database import PgPart, writing
+from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.locks import shard_lock, share
 from oncue.stores.postgresql.records import Stored
 from oncue.stores.postgresql.settings import KnownSettings
@@ -42,6 +43,7 @@ class PgJobs(PgPart):
     shards: int
     """Of a queue that does not say how many it has."""
     _settings: KnownSettings
+    _known_lines: KnownLines
 
     def _shards_of(self, queue: str) -> int:
         """Over how many shards new jobs of the queue are spread. It may be a little out of date:
@@ -85,8 +87,13 @@ class PgJobs(PgPart):
         return shard_lock(self.db.address.schema, queue, QUEUE_LOCK)
 
     def _announce(self, tx: PgTx, jobs: Iterable[NewJob]) -> None:
+        ranks: set[tuple[str, int]] = set()
         for job in jobs:
             tx.tell(job.queue, job.due_at)
+            ranks.add((job.queue, 19 - job.priority))
+        for queue, rank in ranks:
+            shards = range(self._shards_of(queue))
+            self._known_lines.note(queue, ((shard, rank) for shard in shards))
 
     def _insert(self, jobs: Sequence[NewJob], is_plain: bool, tx: PgTx) -> list[str]:
         """Store what does not clash with what is there, or with one before it. Their ids."""

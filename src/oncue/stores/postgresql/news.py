@@ -26,6 +26,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener
 from oncue.stores.listeners import awaited_by, tell
 from oncue.stores.postgresql.database import PgDatabase
+from oncue.stores.postgresql.known_lines import KnownLines
 
 LISTEN_SECONDS = 2.0  # between two looks, where NOTIFY tells
 POLL_SECONDS = 0.25  # … and where it does not
@@ -42,9 +43,17 @@ when each is next due."""
 
 
 class PgNews:
-    def __init__(self, db: PgDatabase, look: Look, clock: Callable[[], Clock]) -> None:
+    def __init__(
+        self,
+        db: PgDatabase,
+        look: Look,
+        known: KnownLines,
+        clock: Callable[[], Clock],
+    ) -> None:
+        """`known` is told before the listeners."""
         self._db = db
         self._look = look
+        self._known = known
         self._clock = clock
         self.listens = db.address.listen != "no"
         self.channel = f"oncue_{db.address.schema}"
@@ -97,6 +106,7 @@ class PgNews:
                 self._to_send.set()
 
     def _tell(self, news: Dues) -> None:
+        self._known.told(news.items())
         with self._lock:
             listeners = [listener for listener, _ in self._listeners]
         for queue, due_at in news.items():
@@ -145,11 +155,13 @@ class PgNews:
                 with self._db.connect() as connection:
                     self._connection = connection
                     connection.execute(f"LISTEN {self.channel}".encode())
+                    self._known.hears(True)
                     self._hear_on(connection)
             except psycopg.Error as error:
                 log.debug("nothing is heard from other processes at the moment: %s", error)
                 self._closing.wait(uniform(0.5, 1.0) * RETRY_SECONDS)
             finally:
+                self._known.hears(False)
                 self._connection = None
 
     def _hear_on(self, connection: psycopg.Connection[Any]) -> None:

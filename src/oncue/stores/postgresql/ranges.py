@@ -21,7 +21,7 @@ from oncue.stores.postgresql.database import repeatable
 from oncue.stores.postgresql.endings import PgEndings
 from oncue.stores.postgresql.locks import hold, shard_lock
 from oncue.stores.postgresql.settings import rows_of
-from oncue.stores.postgresql.shards import Line, PgRange, PlaceInLine
+from oncue.stores.postgresql.shards import LAST_TEXT, Line, PgRange, PlaceInLine
 from oncue.stores.postgresql.tx import PgTx
 
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
@@ -95,19 +95,22 @@ class PgRanges(PgEndings):
             for one in ranges
         ]
 
-        def arrivals() -> dict[int, list[PlaceInLine]]:
+        def arrivals(lines: Sequence[Line]) -> dict[int, list[PlaceInLine]]:
             goes_on = (one for one in ranges if one.shard in continued)
-            return {o.shard: self._arrived(tx, asked, o, continued[o.shard]) for o in goes_on}
+            return {
+                one.shard: self._arrived(tx, asked, one, lines, continued[one.shard])
+                for one in goes_on
+            }
 
-        arrived = arrivals()
+        look = looks[asked.queue]
+        arrived = arrivals(look.lines)
         first = min((places[0] for places in arrived.values() if places), default=None)
         bounds = (asked.limit, asked.cutoff, asked.now)
-        look = looks[asked.queue]
         ready = self._make_ready(tx, asked.queue, look, *bounds, own, _as_line(first))
         if not ready.room:
             return nothing
         if look.returning:  # one may be back inside a range
-            arrived = arrivals()
+            arrived = arrivals(ready.lines)
         free = [line for line in ready.lines if line.shard not in busy]
         heads = self._heads(tx, asked, free, ranges, continued, arrived)
         if not heads:
@@ -115,9 +118,9 @@ class PgRanges(PgEndings):
         shard = min(heads, key=heads.__getitem__)
         hold(tx, shard_lock(self.db.address.schema, asked.queue, shard))
         held_one = next((r for r in ranges if r.shard == shard and shard in continued), None)
-        ranks = sorted(line.rank for line in free if line.shard == shard)
+        own_lines = sorted(line for line in free if line.shard == shard)
         inside = [place[2] for place in arrived.get(shard, ())]
-        jobs, through = self._due(tx, asked, shard, ranks, held_one, inside, ready.room)
+        jobs, through = self._due(tx, asked, own_lines, held_one, inside, ready.room)
         if not jobs:
             return []
         under_way = len(continued.get(shard, ())) + len(jobs)
@@ -128,13 +131,28 @@ class PgRanges(PgEndings):
         return RangeClaim(asked.queue, shard, fence, jobs, asked.now)
 
     def _arrived(
-        self, tx: PgTx, asked: RangeAsked, held: PgRange, flying: set[str]
+        self,
+        tx: PgTx,
+        asked: RangeAsked,
+        held: PgRange,
+        lines: Sequence[Line],
+        flying: set[str],
     ) -> list[PlaceInLine]:
         """What has come into a range since it was taken and can be delivered, in order. Mostly
         nothing has, which is seen by counting."""
-        if tx.run("ranges", "count_inside", held._asdict()).get <= len(flying):
+        parts = [
+            (line.rank, line.due_at, *end)
+            for line in lines
+            if line.shard == held.shard and (end := held.end_in(line.rank)) is not None
+        ]
+        if not parts:
             return []
-        params = {**held._asdict(), "until": asked.cutoff, "now": asked.now}
+        names = ("ranks", "firsts", "last_dues", "last_ids")
+        columns = dict(zip(names, map(list, zip(*parts, strict=True)), strict=True))
+        params = {"queue": held.queue, "shard": held.shard, **columns}
+        if tx.run("ranges", "count_inside", params).get <= len(flying):
+            return []
+        params |= {"until": asked.cutoff, "now": asked.now}
         found: list[PlaceInLine] = [
             (rank, due_at, job_id)
             for rank, due_at, job_id in tx.rows("ranges", "all_inside", params)
@@ -174,25 +192,24 @@ class PgRanges(PgEndings):
         self,
         tx: PgTx,
         asked: RangeAsked,
-        shard: int,
-        ranks: Sequence[int],
+        lines: Sequence[Line],
         held: PgRange | None,
         inside: Sequence[str],
         limit: int,
     ) -> tuple[list[Delivery], PlaceInLine]:
-        """The next jobs of a shard, and the place of the last of them: first those that have come
-        into the range that is held, then those behind it."""
+        """The next jobs of a shard, which has these lines, and the place of the last of them: first
+        those that have come into the range that is held, then those behind it."""
         jobs = self._deliveries(tx, asked, inside[:limit])
         through: PlaceInLine = (0, 0, "")
         room = BATCH_BYTES - sum(len(one.payload) for one in jobs)
-        for rank in ranks:
+        for _, rank, due_at, _ in lines:
             if len(jobs) >= limit or room <= 0:
                 break
             end = None if held is None else held.end_in(rank)
-            after = (-1, "") if end is None else end
+            after = max((due_at - 1, LAST_TEXT), end or (-1, ""))
             params = {
                 "queue": asked.queue,
-                "shard": shard,
+                "shard": lines[0].shard,
                 "rank": rank,
                 "after_due": after[0],
                 "after_id": after[1],
@@ -351,6 +368,13 @@ class PgRanges(PgEndings):
         with self.db.reading() as tx:
             return min((at for name in queues for at in self._next_dues(tx, name)), default=None)
 
+    def _lines(self, tx: PgTx, name: str) -> list[Line]:
+        """The first jobs of the lines, looked for where they were last."""
+        look = self._known_lines.begin(name)
+        found = [Line._make(row) for row in tx.rows(*look.statement)]
+        self._known_lines.learn(look, found)
+        return found
+
     def _next_dues(self, tx: PgTx, name: str) -> list[Moment]:
         """When something of the queue can be taken, as far as can be told."""
         row = rows_of(tx, [name]).get(name)
@@ -364,7 +388,7 @@ class PgRanges(PgEndings):
             under_way = tx.run("claims", "count_live", params).get
             under_way += sum(one.in_flight for one in ranges)
         if not row.limits.is_full(under_way):
-            moments += shards.waiting_dues(tx, name, shards.lines(tx, name), ranges)
+            moments += shards.waiting_dues(tx, name, self._lines(tx, name), ranges)
             returns = tx.run("claims", "next_return", {"queue": name}).get
             moments += [] if returns is None else [returns]
         return row.limits.next_turns(moments)

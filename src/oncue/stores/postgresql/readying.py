@@ -53,8 +53,9 @@ class PgReadying(PgJobs):
             ("queues", "lock_named" if limited else "named", {"names": list(names)}),
             ("ranges", "of_queues", {"queues": list(names)}),
         ]
+        begun = {name: self._known_lines.begin(name) for name in names}
         for name in names:
-            asked.append(("claims", "lines", {"queue": name}))
+            asked.append(begun[name].statement)
             params = {"queue": name, "now": now, "limit": BACK_TOGETHER}
             asked.append(("claims", "returning", params))
         _, queues, ranges, *rest = tx.together(*asked)
@@ -62,6 +63,8 @@ class PgReadying(PgJobs):
         if not limited and any(row.queue.is_limited for row in rows.values()):
             rows = rows_of(tx, list(names), lock=True)
         found = zip(names, rest[::2], rest[1::2], strict=True)
+        for name, heads in zip(names, rest[::2], strict=True):
+            self._known_lines.learn(begun[name], map(Line._make, heads))
         looks = {
             name: QueueLook(rows.get(name), list(map(Line._make, lines)), returning)
             for name, lines, returning in found
@@ -95,6 +98,7 @@ class PgReadying(PgJobs):
             waiting = [line for line in found if not _is_covered(line, ranges)]
             ahead = [one for one in (first, *waiting) if one is not None and one.due_at <= now]
             if self._bring_back(tx, returning, min(ahead, key=_place, default=None), now):
+                self._known_lines.forget(name)
                 found = lines(tx, name)
         return Ready(row, room.most, found, room.bucket)
 

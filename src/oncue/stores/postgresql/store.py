@@ -12,6 +12,7 @@ from oncue.stores.postgresql import schema
 from oncue.stores.postgresql.address import PgAddress
 from oncue.stores.postgresql.clock import DatabaseClock
 from oncue.stores.postgresql.database import PgDatabase
+from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.news import PgNews
 from oncue.stores.postgresql.queues import PgQueues
 from oncue.stores.postgresql.settings import KnownSettings
@@ -35,7 +36,8 @@ class PgStore(PgQueues):
         except BaseException:
             self.db.close()
             raise
-        self._news = PgNews(self.db, self._look_for_news, lambda: self.clock)
+        self._known_lines = KnownLines(self.clock)
+        self._news = PgNews(self.db, self._look_for_news, self._known_lines, lambda: self.clock)
         self.db.told = self._news.told
         self.traits = Traits(
             notice_seconds=self._news.rest_seconds,

@@ -65,18 +65,23 @@ SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM (
     ORDER BY j.due_at, j.id LIMIT :limit) AS next) AS counted
 WHERE before < :room ORDER BY due_at, id;
 
--- What is inside the range of a shard: in flight, or arrived since.
+-- What is inside the range of a shard, in lines that begin and end so: in flight, or arrived since.
 -- name: inside
-j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
-AND (j.rank, j.due_at, j.id) <= (:through_rank, :through_due, :through_id) AND j.due_at <= :cutoff
+unnest(:ranks::smallint[], :firsts::bigint[], :last_dues::bigint[], :last_ids::text[])
+  AS line (rank, first, last_due, last_id)
+CROSS JOIN LATERAL (
+  SELECT j.due_at, j.id, j.expires_at FROM oncue.jobs AS j
+  WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
+    AND j.rank = line.rank AND j.due_at >= line.first
+    AND (j.due_at, j.id) <= (line.last_due, line.last_id)) AS found
 
 -- name: count_inside
-SELECT count(*) FROM oncue.jobs AS j WHERE {inside};
+SELECT count(*) FROM {inside};
 
 -- name: all_inside
-SELECT j.rank, j.due_at, j.id FROM oncue.jobs AS j
-WHERE {inside} AND j.due_at <= :until AND (j.expires_at IS NULL OR j.expires_at > :now)
-ORDER BY j.rank, j.due_at, j.id;
+SELECT line.rank, found.due_at, found.id FROM {inside}
+WHERE found.due_at <= :until AND (found.expires_at IS NULL OR found.expires_at > :now)
+ORDER BY line.rank, found.due_at, found.id;
 
 -- name: deliveries
 SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM oncue.jobs

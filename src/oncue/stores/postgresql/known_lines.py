@@ -1,0 +1,130 @@
+"""Where the lines of a queue begin, as this process last saw it.
+
+Jobs that were taken leave dead entries at the beginning of the index until vacuum removes them, and
+it removes none while a long transaction is open. A look that begins where the last one found the
+first job does not walk through them. Whatever is stored before that place is told by news: where
+none are heard, everything is looked at each time. What nobody told of is found by a look at
+everything, once a second, or less often if that takes long.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oncue.core.moment import LATEST, Moment
+from oncue.forking import now_and_after_fork
+from oncue.ports.clock import Clock
+from oncue.stores.postgresql.shards import Line
+from oncue.stores.postgresql.tx import Params
+
+FULL_LOOK_SECONDS = 1.0
+LONGEST_SECONDS = 10.0
+SHARE = 100  # a look at everything is made when so many times its length have passed
+
+
+class LookBounds(NamedTuple):
+    """Where to look: in these lines, from this due time on."""
+
+    shards: list[int]
+    ranks: list[int]
+    floor: Moment
+
+
+class LinesLook(NamedTuple):
+    """A look at the lines of a queue."""
+
+    queue: str
+    bounds: LookBounds | None
+    """None: everywhere."""
+    told: int
+    begun: float
+
+    @property
+    def statement(self) -> tuple[str, str, Params]:
+        """What finds the first jobs of the lines."""
+        if self.bounds is None:
+            return "claims", "lines", {"queue": self.queue}
+        return "claims", "known_lines", {"queue": self.queue, **self.bounds._asdict()}
+
+
+@dataclass(slots=True)
+class _Known:
+    lines: frozenset[tuple[int, int]]
+    floor: Moment
+    good_until: float
+    """When everything is to be looked at again, by the monotonic clock."""
+
+
+class KnownLines:
+    """Safe to use from many threads."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        now_and_after_fork(self, KnownLines._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._queues: dict[str, _Known] = {}
+        self._told = 0
+        self._hears = False
+
+    def hears(self, hears: bool) -> None:
+        """Whether news of other processes are heard from now on."""
+        with self._lock:
+            self._hears = hears
+            self._told += 1
+            self._queues.clear()
+
+    def begin(self, queue: str) -> LinesLook:
+        """Where to look next. `learn` takes it, with what was found."""
+        at = self._clock.monotonic()
+        with self._lock:
+            known = self._queues.get(queue)
+            if not self._hears or known is None or not known.lines or at >= known.good_until:
+                return LinesLook(queue, None, self._told, at)
+            shards, ranks = zip(*known.lines, strict=True)
+            bounds = LookBounds(list(shards), list(ranks), known.floor)
+            return LinesLook(queue, bounds, self._told, at)
+
+    def learn(self, look: LinesLook, lines: Iterable[Line]) -> None:
+        """What a look found. If anything was told since it began, it may have missed that."""
+        found = list(lines)
+        floor = min((line.due_at for line in found), default=LATEST)
+        at = self._clock.monotonic()
+        with self._lock:
+            if self._told != look.told:
+                return
+            known = self._queues.get(look.queue)
+            if look.bounds is None:
+                places = frozenset((line.shard, line.rank) for line in found)
+                rest = min(max(SHARE * (at - look.begun), FULL_LOOK_SECONDS), LONGEST_SECONDS)
+                self._queues[look.queue] = _Known(places, floor, at + rest)
+            elif known is not None:
+                known.floor = max(known.floor, floor)
+
+    def told(self, news: Iterable[tuple[str | None, Moment]]) -> None:
+        """Jobs were stored, or wait again, in these queues."""
+        with self._lock:
+            self._told += 1
+            for queue, due_at in news:
+                known = None if queue is None else self._queues.get(queue)
+                if queue is None:
+                    self._queues.clear()
+                elif known is not None and 0 < due_at < known.floor:
+                    known.floor = due_at
+
+    def note(self, queue: str, places: Iterable[tuple[int, int]]) -> None:
+        """Jobs were stored in these lines, each a shard and a rank."""
+        with self._lock:
+            known = self._queues.get(queue)
+            if known is not None and not known.lines.issuperset(new := frozenset(places)):
+                known.lines |= new
+
+    def forget(self, queue: str) -> None:
+        """Jobs have come back into their places."""
+        with self._lock:
+            self._told += 1
+            self._queues.pop(queue, None)

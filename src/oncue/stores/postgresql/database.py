@@ -69,9 +69,9 @@ AfterUnknown = Literal["ask", "repeat", "raise"]
 class Unknown(Exception):
     """The connection broke during a commit."""
 
-    def __init__(self, xid: str | None, answer: Any, news: Any) -> None:
+    def __init__(self, xid: str | None, answer: Any, tx: PgTx) -> None:
         super().__init__()
-        self.xid, self.answer, self.news = xid, answer, news
+        self.xid, self.answer, self.tx = xid, answer, tx
 
 
 class PgDatabase:
@@ -79,8 +79,8 @@ class PgDatabase:
         self.address = address
         self.statements = statements(address.schema)
         self.place = address.shown
-        self.told: Callable[[dict[str | None, int]], None] = lambda news: None
-        """Called with the news of every transaction that was committed."""
+        self.told: Callable[[PgTx], None] = lambda tx: None
+        """Called with every transaction that has news, once it is committed."""
         now_and_after_fork(self, PgDatabase._renew)
 
     def _renew(self) -> None:
@@ -162,7 +162,7 @@ class PgDatabase:
             tx = PgTx(connection, self.statements)
             answer = call(tx)
         if tx.news:
-            self.told(tx.news)
+            self.told(tx)
         return answer
 
     def write(self, call: Callable[[PgTx], T], unknown: AfterUnknown = "ask") -> T:
@@ -184,7 +184,7 @@ class PgDatabase:
             except Unknown as unknown:
                 answer: T = unknown.answer
                 if self._is_committed(unknown.xid, ends):
-                    self.told(unknown.news)
+                    self.told(unknown.tx)
                     return answer
                 self._give_up_after(ends, unknown)
             except psycopg.errors.UniqueViolation:
@@ -222,9 +222,9 @@ class PgDatabase:
             except (OperationalError, InterfaceError) as error:
                 if unknown == "raise":
                     raise translate(error, self.place) from error
-                raise Unknown(xid, answer, tx.news) from None
+                raise Unknown(xid, answer, tx) from None
         if tx.news:
-            self.told(tx.news)
+            self.told(tx)
         return answer
 
     def _is_committed(self, xid: str | None, ends: float) -> bool:

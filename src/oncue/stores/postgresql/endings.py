@@ -114,7 +114,7 @@ class PgEndings(PgClaims):
         for one in found.values():
             record = one.record
             if record.state is State.SCHEDULED:
-                tx.tell(record.queue, record.not_before or record.due_at)
+                self._announce_waiting(tx, record)
             if record.state not in LIVE and queues[record.queue].concurrency is not None:
                 tx.tell(record.queue, 0)
 

@@ -16,6 +16,7 @@ from oncue.core.job import Diagnostic, History, Job, NewJob, Operation
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.operations import OperationPages, history_with, start_of
+from oncue.core.record import Record
 from oncue.core.shard import shard_of
 from oncue.ports.jobs import Changed, Clash
 from oncue.stores.postgresql import records
@@ -24,6 +25,7 @@ from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.locks import shard_lock, share
 from oncue.stores.postgresql.records import Stored
 from oncue.stores.postgresql.settings import KnownSettings
+from oncue.stores.postgresql.shards import rank_of
 from oncue.stores.postgresql.tx import PgTx
 
 COPY_FROM = 200  # jobs of one call from which on COPY is faster than an INSERT
@@ -87,13 +89,13 @@ class PgJobs(PgPart):
         return shard_lock(self.db.address.schema, queue, QUEUE_LOCK)
 
     def _announce(self, tx: PgTx, jobs: Iterable[NewJob]) -> None:
-        ranks: set[tuple[str, int]] = set()
         for job in jobs:
-            tx.tell(job.queue, job.due_at)
-            ranks.add((job.queue, 19 - job.priority))
-        for queue, rank in ranks:
-            shards = range(self._shards_of(queue))
-            self._known_lines.note(queue, ((shard, rank) for shard in shards))
+            tx.tell(job.queue, job.due_at, rank_of(job.priority, ahead=False))
+
+    def _announce_waiting(self, tx: PgTx, record: Record) -> None:
+        """A job waits, perhaps in another place than before."""
+        rank = rank_of(record.priority, ahead=record.ahead)
+        tx.tell(record.queue, record.not_before or record.due_at, rank)
 
     def _insert(self, jobs: Sequence[NewJob], is_plain: bool, tx: PgTx) -> list[str]:
         """Store what does not clash with what is there, or with one before it. Their ids."""
@@ -152,7 +154,7 @@ class PgJobs(PgPart):
             change = JobChange(ChangeVerb.AMEND, due_at=new.due_at, payload=new.payload)
             holder.record.change(change, now)
             records.save(tx, [holder])
-            tx.tell(holder.record.queue, holder.record.due_at)
+            self._announce_waiting(tx, holder.record)
         return Clash(kind, holder.record.as_job())
 
     def _share_places(
@@ -209,7 +211,7 @@ class PgJobs(PgPart):
         records.save(tx, changed)
         for one in changed:
             if one.record.state is State.SCHEDULED:
-                tx.tell(one.record.queue, one.record.not_before or one.record.due_at)
+                self._announce_waiting(tx, one.record)
         unknown = NotChanged("unknown")
         refused = {at: answers.get(one, unknown) for at, one in enumerate(job_ids)}
         first = records.visible(found, job_ids[0]) if job_ids else None

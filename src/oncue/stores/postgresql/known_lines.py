@@ -10,18 +10,20 @@ everything, once a second, or less often if that takes long.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from oncue.core.moment import LATEST, Moment
 from oncue.forking import now_and_after_fork
 from oncue.ports.clock import Clock
-from oncue.stores.postgresql.shards import Line
+from oncue.stores.postgresql.shards import Line, rank_of
 from oncue.stores.postgresql.tx import Params
 
 FULL_LOOK_SECONDS = 1.0
 LONGEST_SECONDS = 10.0
+USUAL_RANK = rank_of(0, ahead=False)
 SHARE = 100  # a look at everything is made when so many times its length have passed
 
 
@@ -37,6 +39,7 @@ class LinesLook(NamedTuple):
     """A look at the lines of a queue."""
 
     queue: str
+    shards: int
     bounds: LookBounds | None
     """None: everywhere."""
     told: int
@@ -52,7 +55,8 @@ class LinesLook(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    lines: frozenset[tuple[int, int]]
+    shards: frozenset[int]
+    ranks: frozenset[int]
     floor: Moment
     good_until: float
     """When everything is to be looked at again, by the monotonic clock."""
@@ -78,16 +82,16 @@ class KnownLines:
             self._told += 1
             self._queues.clear()
 
-    def begin(self, queue: str) -> LinesLook:
-        """Where to look next. `learn` takes it, with what was found."""
+    def begin(self, queue: str, shards: int) -> LinesLook:
+        """Where to look next in a queue with so many shards. `learn` takes it, with what was found."""
         at = self._clock.monotonic()
         with self._lock:
             known = self._queues.get(queue)
-            if not self._hears or known is None or not known.lines or at >= known.good_until:
-                return LinesLook(queue, None, self._told, at)
-            shards, ranks = zip(*known.lines, strict=True)
-            bounds = LookBounds(list(shards), list(ranks), known.floor)
-            return LinesLook(queue, bounds, self._told, at)
+            if not self._hears or known is None or at >= known.good_until:
+                return LinesLook(queue, shards, None, self._told, at)
+            lines = list(product(known.shards, known.ranks))
+            bounds = LookBounds([one[0] for one in lines], [one[1] for one in lines], known.floor)
+            return LinesLook(queue, shards, bounds, self._told, at)
 
     def learn(self, look: LinesLook, lines: Iterable[Line]) -> None:
         """What a look found. If anything was told since it began, it may have missed that."""
@@ -99,29 +103,25 @@ class KnownLines:
                 return
             known = self._queues.get(look.queue)
             if look.bounds is None:
-                places = frozenset((line.shard, line.rank) for line in found)
+                shards = frozenset([*range(look.shards), *(line.shard for line in found)])
+                ranks = frozenset([USUAL_RANK, *(line.rank for line in found)])
                 rest = min(max(SHARE * (at - look.begun), FULL_LOOK_SECONDS), LONGEST_SECONDS)
-                self._queues[look.queue] = _Known(places, floor, at + rest)
+                self._queues[look.queue] = _Known(shards, ranks, floor, at + rest)
             elif known is not None:
                 known.floor = max(known.floor, floor)
 
-    def told(self, news: Iterable[tuple[str | None, Moment]]) -> None:
-        """Jobs were stored, or wait again, in these queues."""
+    def told(self, news: Mapping[str | None, Moment], ranks: Mapping[str, Collection[int]]) -> None:
+        """Jobs were stored, or wait again, in these queues: the first due time, and their ranks."""
         with self._lock:
             self._told += 1
-            for queue, due_at in news:
+            for queue, due_at in news.items():
                 known = None if queue is None else self._queues.get(queue)
                 if queue is None:
                     self._queues.clear()
-                elif known is not None and 0 < due_at < known.floor:
-                    known.floor = due_at
-
-    def note(self, queue: str, places: Iterable[tuple[int, int]]) -> None:
-        """Jobs were stored in these lines, each a shard and a rank."""
-        with self._lock:
-            known = self._queues.get(queue)
-            if known is not None and not known.lines.issuperset(new := frozenset(places)):
-                known.lines |= new
+                elif known is not None:
+                    known.ranks |= frozenset(ranks.get(queue, ()))
+                    if 0 < due_at < known.floor:
+                        known.floor = due_at
 
     def forget(self, queue: str) -> None:
         """Jobs have come back into their places."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from random import uniform
 from typing import Any
@@ -27,6 +27,7 @@ from oncue.ports.store import Awaited, Listener
 from oncue.stores.listeners import awaited_by, tell
 from oncue.stores.postgresql.database import PgDatabase
 from oncue.stores.postgresql.known_lines import KnownLines
+from oncue.stores.postgresql.tx import PgTx
 
 LISTEN_SECONDS = 2.0  # between two looks, where NOTIFY tells
 POLL_SECONDS = 0.25  # … and where it does not
@@ -63,6 +64,7 @@ class PgNews:
         self._lock = threading.Lock()
         self._listeners: list[tuple[Listener, Awaited | None]] = []
         self._unsent: Dues = {}
+        self._ranks: dict[str | None, set[int]] = {}
         self._to_send = threading.Event()
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -91,9 +93,10 @@ class PgNews:
             self._threads.append(thread)
             thread.start()
 
-    def told(self, news: Dues) -> None:
+    def told(self, tx: PgTx) -> None:
         """After a commit of this process."""
-        self._tell(news)
+        news = tx.news
+        self._tell(news, tx.ranks)
         if not self.listens:
             return
         soon = self._clock().now() + round(1000 * 2 * LISTEN_SECONDS)
@@ -101,12 +104,13 @@ class PgNews:
             for queue, due_at in news.items():
                 if due_at <= soon:
                     self._unsent[queue] = min(due_at, self._unsent.get(queue, due_at))
+                    self._ranks.setdefault(queue, set()).update(tx.ranks.get(queue or "", ()))
             if self._unsent:
                 self._start(self._send, "oncue-postgresql-notify")
                 self._to_send.set()
 
-    def _tell(self, news: Dues) -> None:
-        self._known.told(news.items())
+    def _tell(self, news: Dues, ranks: Mapping[str, Collection[int]] | None = None) -> None:
+        self._known.told(news, ranks or {})
         with self._lock:
             listeners = [listener for listener, _ in self._listeners]
         for queue, due_at in news.items():
@@ -143,7 +147,8 @@ class PgNews:
             self._to_send.clear()
             with self._lock:
                 news, self._unsent = self._unsent, {}
-            if notices := _notices(news):
+                ranks, self._ranks = self._ranks, {}
+            if notices := _notices(news, ranks):
                 connection.execute(notify, {"channel": self.channel, "notices": notices})
                 self._closing.wait(GATHER_SECONDS)
 
@@ -170,7 +175,7 @@ class PgNews:
             rest = uniform(0.8, 1.0) * LISTEN_SECONDS
             for notice in connection.notifies(timeout=rest, stop_after=1):
                 if notice.pid != connection.info.backend_pid:
-                    self._tell(_read_notice(notice.payload))
+                    self._tell(*_read_notice(notice.payload))
                 break
             else:
                 mark = self._look_around(mark)
@@ -198,23 +203,25 @@ class PgNews:
         return found
 
 
-def _notices(news: Dues) -> list[str]:
-    """As few texts as the server takes."""
+def _notices(news: Dues, ranks: Mapping[str | None, Collection[int]]) -> list[str]:
+    """As few texts as the server takes. By queue: the first due time, then the ranks."""
     notices: list[str] = []
-    some: dict[str, Moment] = {}
+    some: dict[str, list[int]] = {}
     size = 0
     for queue, due_at in news.items():
-        size += len(queue or "") + 20
+        told = [due_at, *ranks.get(queue, ())]
+        size += len(queue or "") + 20 + 4 * len(told)
         if size > NOTICE_BYTES:
             notices.append(json.dumps(some))
             some, size = {}, 0
-        some[queue or ""] = due_at
+        some[queue or ""] = told
     return [*notices, json.dumps(some)] if some else notices
 
 
-def _read_notice(text: str) -> Dues:
+def _read_notice(text: str) -> tuple[Dues, dict[str, list[int]]]:
     try:
-        told = json.loads(text)
-        return {queue or None: int(due_at) for queue, due_at in told.items()}
-    except (ValueError, AttributeError):  # of another program: look at everything
-        return {None: 0}
+        told = {queue: [int(one) for one in what] for queue, what in json.loads(text).items()}
+        dues: Dues = {queue or None: what[0] for queue, what in told.items()}
+        return dues, {queue: what[1:] for queue, what in told.items()}
+    except (ValueError, TypeError, AttributeError, IndexError):  # of another program
+        return {None: 0}, {}

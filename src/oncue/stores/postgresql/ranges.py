@@ -300,7 +300,7 @@ class PgRanges(PgEndings):
         if queue.concurrency is not None:
             tx.tell(claim.queue, 0)
         if not left and len(delivered) + len(refused) < len(claim.jobs):
-            tx.tell(claim.queue, min(job.due_at for job in claim.jobs))
+            tx.tell(claim.queue, min(job.due_at for job in claim.jobs))  # in known lines
         return True
 
     def _deliver(
@@ -352,7 +352,7 @@ class PgRanges(PgEndings):
                 continue
             if not why.permanent:
                 record.put_off(queue.retry, why.detail, now)
-                tx.tell(record.queue, record.not_before or 0)
+                self._announce_waiting(tx, record)
                 changed.append(one)
                 continue
             record.deliver(holder, claim.claimed_at, why.detail, queue, now)
@@ -370,7 +370,7 @@ class PgRanges(PgEndings):
 
     def _lines(self, tx: PgTx, name: str) -> list[Line]:
         """The first jobs of the lines, looked for where they were last."""
-        look = self._known_lines.begin(name)
+        look = self._known_lines.begin(name, self._shards_of(name))
         found = [Line._make(row) for row in tx.rows(*look.statement)]
         self._known_lines.learn(look, found)
         return found

@@ -53,7 +53,7 @@ class PgReadying(PgJobs):
             ("queues", "lock_named" if limited else "named", {"names": list(names)}),
             ("ranges", "of_queues", {"queues": list(names)}),
         ]
-        begun = {name: self._known_lines.begin(name) for name in names}
+        begun = {name: self._known_lines.begin(name, self._shards_of(name)) for name in names}
         for name in names:
             asked.append(begun[name].statement)
             params = {"queue": name, "now": now, "limit": BACK_TOGETHER}

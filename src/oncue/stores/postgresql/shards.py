@@ -14,6 +14,11 @@ PlaceInLine = tuple[int, Moment, str]
 """Rank, due time and id: the order of hand-over."""
 
 
+def rank_of(priority: int, *, ahead: bool) -> int:
+    """The rank of a waiting job, as the column of that name has it."""
+    return (9 if ahead else 19) - priority
+
+
 class PgRange(NamedTuple):
     """The range claim of a shard, as its row has it (`ranges.sql: columns`)."""
 

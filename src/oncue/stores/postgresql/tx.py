@@ -27,7 +27,7 @@ class PgRows(psycopg.Cursor[TupleRow]):
 class PgTx:
     """Also a connection that runs each statement by itself."""
 
-    __slots__ = ("_begin", "_changes", "connection", "news", "statements")
+    __slots__ = ("_begin", "_changes", "connection", "news", "ranks", "statements")
 
     def __init__(
         self, connection: psycopg.Connection[Any], statements: Statements, begin: str = ""
@@ -37,6 +37,8 @@ class PgTx:
         self.statements = statements
         self.news: dict[str | None, Moment] = {}
         """What listeners are told once it is committed."""
+        self.ranks: dict[str, set[int]] = {}
+        """By queue: the ranks of jobs that wait from then on."""
         self._begin = begin
         self._changes = 0
 
@@ -90,6 +92,9 @@ class PgTx:
         """How many rows the last statement changed."""
         return self._changes
 
-    def tell(self, queue: str | None, due_at: Moment) -> None:
-        """Note what listeners are to be told after the commit."""
+    def tell(self, queue: str | None, due_at: Moment, rank: int | None = None) -> None:
+        """Note what listeners are to be told after the commit; of a job that waits, also its
+        rank."""
         self.news[queue] = min(due_at, self.news.get(queue, due_at))
+        if queue is not None and rank is not None:
+            self.ranks.setdefault(queue, set()).add(rank)

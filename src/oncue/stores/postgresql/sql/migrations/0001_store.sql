@@ -75,7 +75,7 @@ CREATE INDEX jobs_ready ON oncue.jobs (queue, shard, rank, due_at, id)
   WHERE state = 'scheduled' AND not_before IS NULL;
 CREATE INDEX jobs_put_off ON oncue.jobs (queue, rank, not_before)
   WHERE state = 'scheduled' AND not_before IS NOT NULL;
-CREATE INDEX jobs_put_off_due ON oncue.jobs (queue, due_at, id)
+CREATE INDEX jobs_put_off_due ON oncue.jobs (queue, shard, rank, due_at, id)
   WHERE state = 'scheduled' AND not_before IS NOT NULL;
 CREATE INDEX jobs_expiring ON oncue.jobs (expires_at, id)
   WHERE state = 'scheduled' AND expires_at IS NOT NULL;
@@ -87,8 +87,8 @@ CREATE INDEX jobs_final ON oncue.jobs (queue, state, due_at, id)
 CREATE INDEX jobs_finished ON oncue.jobs (queue, finished_at, id)
   WHERE finished_at IS NOT NULL AND NOT hidden;
 CREATE INDEX jobs_hidden ON oncue.jobs (forget_at) WHERE hidden;
-CREATE INDEX jobs_owner ON oncue.jobs (owner, due_at, id) WHERE owner IS NOT NULL;
-CREATE INDEX jobs_keyed ON oncue.jobs (key, due_at, id) WHERE key IS NOT NULL;
+CREATE INDEX jobs_owner ON oncue.jobs (owner, due_at, id) WHERE owner IS NOT NULL AND NOT hidden;
+CREATE INDEX jobs_keyed ON oncue.jobs (key, due_at, id) WHERE key IS NOT NULL AND NOT hidden;
 CREATE UNIQUE INDEX jobs_key ON oncue.jobs (queue, key) WHERE key IS NOT NULL AND finished_at IS NULL;
 
 CREATE TABLE oncue.operations (

@@ -1,0 +1,119 @@
+"""Dump and restore in PostgreSQL: all jobs out, all jobs in, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from psycopg import errors
+
+from oncue.core.cursor import Cursor, Page
+from oncue.core.dumped import DumpedJob, key_taken
+from oncue.core.ids import REMEMBERED_MS
+from oncue.core.lifecycle import FINAL, State
+from oncue.core.moment import from_datetime
+from oncue.core.record import Record
+from oncue.core.shard import shard_of
+from oncue.stores.postgresql.jobs import PgJobs
+from oncue.stores.postgresql.ranges import BATCH_BYTES
+from oncue.stores.postgresql.records import Stored, read_operation, read_stored, row_of
+from oncue.stores.postgresql.tx import PgTx
+
+_NEVER_CHANGED = ("created_at", "owner", "key", "max_attempts", "timeout_seconds", "digest")
+"""Columns that `records.row_of` leaves out, as in the record."""
+_OPERATION = (
+    *("job_ids", "names", "seqs", "states"),
+    *("updated", "percents", "messages", "results"),
+)
+
+
+class PgTransfer(PgJobs):
+    """Implements the jobs' side of `oncue.ports.transfer.TransferStore`."""
+
+    def export(self, after: Cursor | None, limit: int) -> Page[DumpedJob]:
+        params = {"after": after or "", "limit": limit, "room": BATCH_BYTES}
+        with self.db.reading() as tx:  # one snapshot for jobs and their operations
+            found = tx.rows("transfer", "export", params)
+            records = {row[0]: read_stored(row[:-1]).record for row in found}
+            # Only an attempt leaves operations, and of a hidden job they are gone.
+            ids = [one.id for one in records.values() if one.attempt and not one.hidden]
+            for job_id, *row in tx.rows("jobs", "operations_of", {"ids": ids}) if ids else ():
+                operation = read_operation(row)
+                records[job_id].operations[operation.name] = operation
+        total = found[0][-1] if found else 0
+        goes_on = total == limit or total > len(found)
+        return Page(list(map(DumpedJob.of, records.values())), found[-1][0] if goes_on else None)
+
+    def admit(self, jobs: Sequence[DumpedJob]) -> int:
+        """All of them or, if one is refused, none."""
+        return self.db.write(partial(self._admit, jobs)) if jobs else 0
+
+    def _admit(self, jobs: Sequence[DumpedJob], tx: PgTx) -> int:
+        new = _new_jobs(tx, jobs)
+        if not new:
+            return 0
+        self._keep_queues(tx, {record.queue for record in new})
+        spread = {record.queue: self._shards_of(record.queue) for record in new}
+        rows = [_admitted(one, shard_of(one.id, spread[one.queue])) for one in new]
+        try:
+            found = tx.rows("transfer", "admit", _as_columns(rows))
+        except errors.UniqueViolation:  # somebody has taken a key since it was looked for
+            raise errors.SerializationFailure from None  # look again
+        stored = {row[0] for row in found}
+        there = [record for record in new if record.id in stored]
+        _store_operations(tx, there)
+        for record in there:
+            if record.state is State.SCHEDULED:
+                tx.tell(record.queue, record.not_before or record.due_at)
+        return len(there)
+
+
+def _new_jobs(tx: PgTx, jobs: Sequence[DumpedJob]) -> list[Record]:
+    """Those whose id is not there. Refuses one whose key another unfinished job has, also one that
+    comes before it."""
+    ids = {row[0] for row in tx.rows("transfer", "known", {"ids": [one.job.id for one in jobs]})}
+    keys = [(one.job.queue, one.job.key) for one in jobs if _needs_key(one)]
+    params = {"queues": [queue for queue, _ in keys], "keys": [key for _, key in keys]}
+    held = set(map(tuple, tx.rows("transfer", "held_keys", params))) if keys else set()
+    new: list[Record] = []
+    for dumped in jobs:
+        job = dumped.job
+        if job.id in ids:
+            continue
+        ids.add(job.id)
+        if _needs_key(dumped):
+            if (job.queue, job.key) in held:
+                raise key_taken(job)
+            held.add((job.queue, job.key))
+        new.append(dumped.as_record())
+    return new
+
+
+def _needs_key(dumped: DumpedJob) -> bool:
+    return dumped.job.key is not None and dumped.job.state not in FINAL
+
+
+def _admitted(record: Record, shard: int) -> dict[str, Any]:
+    """The columns of a new row, by name. An id that is only remembered is remembered for a day."""
+    ended = record.updated_at if record.finished_at is None else record.finished_at
+    stored = Stored(record, shard, ended + REMEMBERED_MS if record.hidden else None)
+    return row_of(stored) | {name: getattr(record, name) for name in _NEVER_CHANGED}
+
+
+def _as_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _store_operations(tx: PgTx, records: Sequence[Record]) -> None:
+    rows = [
+        (
+            *(record.id, one.name, seq, one.state, from_datetime(one.updated_at)),
+            *(one.percent, one.message, one.result),
+        )
+        for record in records
+        for seq, one in enumerate(record.operations.values())
+    ]
+    if rows:
+        columns = map(list, zip(*rows, strict=True))
+        tx.run("transfer", "admit_operations", dict(zip(_OPERATION, columns, strict=True)))

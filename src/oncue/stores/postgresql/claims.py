@@ -26,10 +26,10 @@ from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.postgresql import records, shards
 from oncue.stores.postgresql.database import repeatable, writing
 from oncue.stores.postgresql.locks import shard_lock
-from oncue.stores.postgresql.readying import PgReadying, Ready
-from oncue.stores.postgresql.records import Stored, read_operation
+from oncue.stores.postgresql.readying import PgReadying, ReadyQueue
+from oncue.stores.postgresql.records import FiledRow, read_operation
 from oncue.stores.postgresql.settings import rows_of
-from oncue.stores.postgresql.shards import FIRST_WAITING_RANK, Line
+from oncue.stores.postgresql.shards import FIRST_WAITING_RANK, LineHead
 from oncue.stores.postgresql.tx import PgTx
 
 MOST_LOOKED_AT = 20_000  # due jobs of a queue, to find some that nobody else is about to take
@@ -76,7 +76,7 @@ class PgClaims(PgReadying):
             ranges, looks = self._look(tx, names, now)
         held = [one for one in ranges if one.is_open]
         most = sum(taker.limit for taker in takers)
-        ready: dict[str, Ready] = {}
+        ready: dict[str, ReadyQueue] = {}
         for name in names:
             own = [one for one in held if one.queue == name]
             ready[name] = self._make_ready(tx, name, looks[name], most, now, now, own)
@@ -113,7 +113,7 @@ class PgClaims(PgReadying):
         self,
         tx: PgTx,
         queue: str,
-        found: Sequence[Line],
+        found: Sequence[LineHead],
         limit: int,
         now: Moment,
         reclaimed: bool,
@@ -140,7 +140,7 @@ class PgClaims(PgReadying):
                 ids += self._lock_merged(tx, place, lines)
         return ids
 
-    def _lock_merged(self, tx: PgTx, place: dict[str, Any], lines: Sequence[Line]) -> list[str]:
+    def _lock_merged(self, tx: PgTx, place: dict[str, Any], lines: Sequence[LineHead]) -> list[str]:
         """Of several shards. Where many are locked by others, more are looked at."""
         look: int = place["limit"]
         shards, floors = [line.shard for line in lines], [line.due_at for line in lines]
@@ -214,7 +214,7 @@ class PgClaims(PgReadying):
         records.save(tx, found.values())
         return answers
 
-    def _queues_of(self, tx: PgTx, found: Iterable[Stored]) -> dict[str, Queue]:
+    def _queues_of(self, tx: PgTx, found: Iterable[FiledRow]) -> dict[str, Queue]:
         """The queues of these jobs, as they are in the store."""
         names = sorted({one.record.queue for one in found})
         rows = rows_of(tx, names) if names else {}
@@ -265,7 +265,7 @@ class PgClaims(PgReadying):
     def _store_operation(
         self,
         tx: PgTx,
-        one: Stored,
+        one: FiledRow,
         known: Operation | None,
         stored: Operation,
         count: int,

@@ -23,7 +23,7 @@ from oncue.ports.claims import ClaimFilter, ClaimPage, Leases, Settled
 from oncue.stores.postgresql import records, shards
 from oncue.stores.postgresql.claims import PgClaims
 from oncue.stores.postgresql.database import repeatable, writing
-from oncue.stores.postgresql.records import Stored, read_stored
+from oncue.stores.postgresql.records import FiledRow, read_stored
 from oncue.stores.postgresql.tx import PgTx
 
 _ID = attrgetter("id")
@@ -85,8 +85,8 @@ class PgEndings(PgClaims):
             tx.tell(queue, 0)
 
     def _settle(
-        self, one: Stored, settlement: Settlement, queue: Queue, now: Moment
-    ) -> tuple[Refused | State, Stored]:
+        self, one: FiledRow, settlement: Settlement, queue: Queue, now: Moment
+    ) -> tuple[Refused | State, FiledRow]:
         ending = one.record.settle(settlement, queue, now)
         if isinstance(ending, Refused):
             return ending, one
@@ -97,14 +97,14 @@ class PgEndings(PgClaims):
         return state, one
 
     @staticmethod
-    def _remembered_until(one: Stored, least: Moment) -> Moment:
+    def _remembered_until(one: FiledRow, least: Moment) -> Moment:
         """An id that was chosen by a client is remembered for a day."""
         if one.record.digest is None:
             return least
         return max(least, (one.record.finished_at or 0) + REMEMBERED_MS)
 
     def _save_ended(
-        self, tx: PgTx, found: Mapping[str, Stored], queues: Mapping[str, Queue]
+        self, tx: PgTx, found: Mapping[str, FiledRow], queues: Mapping[str, Queue]
     ) -> None:
         """Save jobs of which some have ended, or wait again."""
         records.save(tx, found.values())

@@ -23,7 +23,7 @@ from oncue.stores.postgresql import records
 from oncue.stores.postgresql.database import PgPart, writing
 from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.locks import shard_lock, share
-from oncue.stores.postgresql.records import Stored
+from oncue.stores.postgresql.records import FiledRow
 from oncue.stores.postgresql.settings import KnownSettings
 from oncue.stores.postgresql.shards import rank_of
 from oncue.stores.postgresql.tx import PgTx
@@ -104,7 +104,6 @@ class PgJobs(PgPart):
         columns = list(zip(*jobs, strict=True))
         params = {
             "locks": [self._queue_lock(queue) for queue in queues],
-            "names": queues,
             "ids": list(columns[0]),
             "queues": list(columns[1]),
             "dues": list(columns[2]),
@@ -193,7 +192,7 @@ class PgJobs(PgPart):
         found = self._lock_waiting(tx, job_ids)
         taken = self._taken_keys(tx, found.values(), change)
         answers: dict[str, NotChanged | None] = {}
-        changed: list[Stored] = []
+        changed: list[FiledRow] = []
         for one in sorted(found.values(), key=_place):
             record = one.record
             if record.hidden:
@@ -220,12 +219,12 @@ class PgJobs(PgPart):
             None if first is None else first.record.as_job(),
         )
 
-    def _placed(self, one: Stored) -> Stored:
+    def _placed(self, one: FiledRow) -> FiledRow:
         """With the shard that it has in its queue."""
         shard = shard_of(one.record.id, self._shards_of(one.record.queue))
         return one._replace(shard=shard)
 
-    def _lock_waiting(self, tx: PgTx, job_ids: Sequence[str]) -> dict[str, Stored]:
+    def _lock_waiting(self, tx: PgTx, job_ids: Sequence[str]) -> dict[str, FiledRow]:
         """These jobs, locked; no range comes to cover one of them before the end."""
         schema = self.db.address.schema
         known: set[int] = set()
@@ -240,7 +239,7 @@ class PgJobs(PgPart):
                 return found
 
     def _taken_keys(
-        self, tx: PgTx, found: Iterable[Stored], change: JobChange
+        self, tx: PgTx, found: Iterable[FiledRow], change: JobChange
     ) -> set[tuple[str, str]]:
         """Queue and key, where these jobs would need them and another unfinished job has them."""
         if change.verb not in (ChangeVerb.REVIVE, ChangeVerb.MOVE):
@@ -265,5 +264,5 @@ def operation_page(
     return pages.page(map(records.read_operation, found), start, limit)
 
 
-def _place(one: Stored) -> tuple[Moment, str]:
+def _place(one: FiledRow) -> tuple[Moment, str]:
     return one.record.due_at, one.record.id

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from oncue.core.moment import LATEST, Moment
 from oncue.forking import now_and_after_fork
 from oncue.ports.clock import Clock
-from oncue.stores.postgresql.shards import Line, rank_of
+from oncue.stores.postgresql.shards import LineHead, rank_of
 from oncue.stores.postgresql.tx import Params
 
 FULL_LOOK_SECONDS = 1.0
@@ -83,7 +83,7 @@ class KnownLines:
             self._queues.clear()
 
     def begin(self, queue: str, shards: int) -> LinesLook:
-        """Where to look next in a queue with so many shards. `learn` takes it, with what was found."""
+        """Where to look next in a queue with so many shards. `learn` takes the answer."""
         at = self._clock.monotonic()
         with self._lock:
             known = self._queues.get(queue)
@@ -93,7 +93,7 @@ class KnownLines:
             bounds = LookBounds([one[0] for one in lines], [one[1] for one in lines], known.floor)
             return LinesLook(queue, shards, bounds, self._told, at)
 
-    def learn(self, look: LinesLook, lines: Iterable[Line]) -> None:
+    def learn(self, look: LinesLook, lines: Iterable[LineHead]) -> None:
         """What a look found. If anything was told since it began, it may have missed that."""
         found = list(lines)
         floor = min((line.due_at for line in found), default=LATEST)

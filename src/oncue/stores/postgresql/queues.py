@@ -56,7 +56,7 @@ class PgQueues(PgRanges):
         params = {"name": name}
         with self.db.reading() as tx:
             waiting, covered, put_off = tx.rows("queues", "count_waiting", params)[0]
-            counts = {State.SCHEDULED: waiting}
+            counts = {State.SCHEDULED: waiting - covered + put_off}
             for statement in ("count_taken", "count_final"):
                 counts |= {State(one): n for one, n in tx.rows("queues", statement, params)}
             ranges = [one for one in shards.ranges_of(tx, [name]) if one.is_open]

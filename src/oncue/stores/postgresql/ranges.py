@@ -21,7 +21,7 @@ from oncue.stores.postgresql.database import repeatable
 from oncue.stores.postgresql.endings import PgEndings
 from oncue.stores.postgresql.locks import hold, shard_lock
 from oncue.stores.postgresql.settings import rows_of
-from oncue.stores.postgresql.shards import LAST_TEXT, Line, PgRange, PlaceInLine
+from oncue.stores.postgresql.shards import LAST_TEXT, LineHead, PgRange, PlaceInLine
 from oncue.stores.postgresql.tx import PgTx
 
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
@@ -95,7 +95,7 @@ class PgRanges(PgEndings):
             for one in ranges
         ]
 
-        def arrivals(lines: Sequence[Line]) -> dict[int, list[PlaceInLine]]:
+        def arrivals(lines: Sequence[LineHead]) -> dict[int, list[PlaceInLine]]:
             goes_on = (one for one in ranges if one.shard in continued)
             return {
                 one.shard: self._arrived(tx, asked, one, lines, continued[one.shard])
@@ -135,7 +135,7 @@ class PgRanges(PgEndings):
         tx: PgTx,
         asked: RangeAsked,
         held: PgRange,
-        lines: Sequence[Line],
+        lines: Sequence[LineHead],
         flying: set[str],
     ) -> list[PlaceInLine]:
         """What has come into a range since it was taken and can be delivered, in order. Mostly
@@ -164,7 +164,7 @@ class PgRanges(PgEndings):
         self,
         tx: PgTx,
         asked: RangeAsked,
-        lines: Sequence[Line],
+        lines: Sequence[LineHead],
         ranges: Sequence[PgRange],
         continued: InFlight,
         arrived: Mapping[int, Sequence[PlaceInLine]],
@@ -192,7 +192,7 @@ class PgRanges(PgEndings):
         self,
         tx: PgTx,
         asked: RangeAsked,
-        lines: Sequence[Line],
+        lines: Sequence[LineHead],
         held: PgRange | None,
         inside: Sequence[str],
         limit: int,
@@ -368,10 +368,10 @@ class PgRanges(PgEndings):
         with self.db.reading() as tx:
             return min((at for name in queues for at in self._next_dues(tx, name)), default=None)
 
-    def _lines(self, tx: PgTx, name: str) -> list[Line]:
+    def _lines(self, tx: PgTx, name: str) -> list[LineHead]:
         """The first jobs of the lines, looked for where they were last."""
         look = self._known_lines.begin(name, self._shards_of(name))
-        found = [Line._make(row) for row in tx.rows(*look.statement)]
+        found = [LineHead._make(row) for row in tx.rows(*look.statement)]
         self._known_lines.learn(look, found)
         return found
 
@@ -398,8 +398,8 @@ def _place(claim: RangeClaim) -> dict[str, int | str]:
     return {"queue": claim.queue, "shard": claim.shard, "fence": claim.fence}
 
 
-def _as_line(place: PlaceInLine | None) -> Line | None:
-    return None if place is None else Line(0, *place)
+def _as_line(place: PlaceInLine | None) -> LineHead | None:
+    return None if place is None else LineHead(0, *place)
 
 
 def _continued(ranges: Sequence[PgRange], in_flight: Sequence[RangeClaim]) -> InFlight:

@@ -12,9 +12,9 @@ from oncue.core.putoff import back_in_line_until
 from oncue.core.rate import Bucket
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.jobs import PgJobs
-from oncue.stores.postgresql.records import Stored
+from oncue.stores.postgresql.records import FiledRow
 from oncue.stores.postgresql.settings import QueueRow, queue_row, rows_of
-from oncue.stores.postgresql.shards import Line, PgRange, lines
+from oncue.stores.postgresql.shards import LineHead, PgRange, lines
 from oncue.stores.postgresql.tx import Params, PgTx
 
 BACK_TOGETHER = 1000  # put-off jobs that are in line again by one look
@@ -25,18 +25,18 @@ class QueueLook(NamedTuple):
 
     row: QueueRow | None
     """None: there is no row; the queue has default settings."""
-    lines: list[Line]
+    lines: list[LineHead]
     returning: Sequence[tuple[str, int, Moment]]
     """Put-off jobs whose moment has come: id, rank, moment."""
 
 
-class Ready(NamedTuple):
+class ReadyQueue(NamedTuple):
     """A queue from which jobs may be taken."""
 
     row: QueueRow | None
     """None: there is no row; the queue has default settings."""
     room: int
-    lines: list[Line]
+    lines: list[LineHead]
     bucket: Bucket | None = None
 
 
@@ -64,9 +64,9 @@ class PgReadying(PgJobs):
             rows = rows_of(tx, list(names), lock=True)
         found = zip(names, rest[::2], rest[1::2], strict=True)
         for name, heads in zip(names, rest[::2], strict=True):
-            self._known_lines.learn(begun[name], map(Line._make, heads))
+            self._known_lines.learn(begun[name], map(LineHead._make, heads))
         looks = {
-            name: QueueLook(rows.get(name), list(map(Line._make, lines)), returning)
+            name: QueueLook(rows.get(name), list(map(LineHead._make, lines)), returning)
             for name, lines, returning in found
         }
         return list(map(PgRange._make, ranges)), looks
@@ -80,15 +80,15 @@ class PgReadying(PgJobs):
         until: Moment,
         now: Moment,
         ranges: Sequence[PgRange],
-        first: Line | None = None,
-    ) -> Ready:
+        first: LineHead | None = None,
+    ) -> ReadyQueue:
         """How many jobs may be taken that are due by `until`, at most `limit`. If there is room and
         something waits (`first`: also inside a range of the caller's own), what has expired is
         cancelled, and put-off jobs are in line again. Else nothing is changed."""
         row, found, returning = look
         due = first is not None or any(line.due_at <= until for line in found)
         if not due and not returning:
-            return Ready(row, 0, found)
+            return ReadyQueue(row, 0, found)
         room = self._room(tx, row, ranges, limit, now)
         if row is not None and room.bucket is not None and room.begun_again:
             self._keep_bucket(tx, name, room.bucket)
@@ -100,7 +100,7 @@ class PgReadying(PgJobs):
             if self._bring_back(tx, returning, min(ahead, key=_place, default=None), now):
                 self._known_lines.forget(name)
                 found = lines(tx, name)
-        return Ready(row, room.most, found, room.bucket)
+        return ReadyQueue(row, room.most, found, room.bucket)
 
     def _room(
         self,
@@ -123,7 +123,7 @@ class PgReadying(PgJobs):
         params = {"name": name, "turns": bucket.turns, "filled_at": bucket.at}
         tx.run("queues", "put_bucket", params)
 
-    def _spend(self, tx: PgTx, ready: Ready, count: int) -> None:
+    def _spend(self, tx: PgTx, ready: ReadyQueue, count: int) -> None:
         """Note that so many were taken from a queue that had room for them."""
         if ready.row is not None and ready.bucket is not None and count:
             self._keep_bucket(tx, ready.row.queue.name, rate.take(ready.bucket, count))
@@ -148,7 +148,7 @@ class PgReadying(PgJobs):
         self._end_all(tx, over, now)
         return len(over)
 
-    def _end_all(self, tx: PgTx, over: Sequence[Stored], now: Moment) -> None:
+    def _end_all(self, tx: PgTx, over: Sequence[FiledRow], now: Moment) -> None:
         """Save jobs that have ended by themselves: they are kept as long as their queue says."""
         records.save(tx, over)
 
@@ -156,7 +156,7 @@ class PgReadying(PgJobs):
         self,
         tx: PgTx,
         returning: Sequence[tuple[str, int, Moment]],
-        first: Line | None,
+        first: LineHead | None,
         now: Moment,
     ) -> bool:
         """Give put-off jobs whose moment has come their place in line again. `first`: the job that
@@ -175,9 +175,9 @@ class PgReadying(PgJobs):
         return True
 
 
-def _is_covered(line: Line, ranges: Sequence[PgRange]) -> bool:
+def _is_covered(line: LineHead, ranges: Sequence[PgRange]) -> bool:
     return any(one.shard == line.shard and one.covers(line.place) for one in ranges)
 
 
-def _place(line: Line) -> tuple[int, Moment, str]:
+def _place(line: LineHead) -> tuple[int, Moment, str]:
     return line.place

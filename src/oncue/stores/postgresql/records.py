@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,18 +23,19 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
+_NOT_COLUMNS = frozenset(
+    {"turn", "covered", "lease", "operations", "diagnostics", "attempts", "ends", "fenced"}
+)
+_OF_RECORD = tuple(one.name for one in fields(Record) if one.name not in _NOT_COLUMNS)
+"""Fields of a record that are columns of the same name."""
 COLUMNS = (
-    *("id", "queue", "due_at", "payload", "priority", "created_at", "owner", "key", "expires_at"),
-    *("max_attempts", "timeout_seconds", "digest", "updated_at", "state", "attempt"),
-    *("attempt_base", "epoch", "strikes", "ahead", "hidden", "cancel_requested", "worker"),
-    *("claimed_at", "lease_until", "lease_ms", "lease_asked", "alone", "nonce", "overlong_at"),
-    *("finished_at", "result", "error", "message", "percent", "schedule", "not_before"),
-    *("refusals", "result_bytes", "rule", "instant", "shard", "forget_at", "past", "covered"),
+    *(*_OF_RECORD, "lease_until", "lease_ms", "lease_asked", "shard", "forget_at", "past"),
+    "covered",
 )
 """As in `jobs.sql: columns`."""
 
 
-class Stored(NamedTuple):
+class FiledRow(NamedTuple):
     """A job and where its row is."""
 
     record: Record
@@ -41,13 +43,13 @@ class Stored(NamedTuple):
     forget_at: Moment | None = None
     """Of a job that is gone and only remembered: until when."""
 
-    def hide(self, until: Moment) -> Stored:
+    def hide(self, until: Moment) -> FiledRow:
         """The job is gone; only its id, and how it ended, is remembered until then."""
         self.record.hide()
         return self._replace(forget_at=until)
 
 
-def read_stored(row: Sequence[Any]) -> Stored:
+def read_stored(row: Sequence[Any]) -> FiledRow:
     """From `jobs.sql: columns`. Without its operations, which are rows of their own."""
     values = dict(zip(COLUMNS, row, strict=True))
     shard, past, claimed_at = values.pop("shard"), values.pop("past"), values["claimed_at"]
@@ -64,7 +66,7 @@ def read_stored(row: Sequence[Any]) -> Stored:
         read_past(record, _decode(past))
     if claimed_at is not None:
         _read_last_attempt(record, claimed_at)
-    return Stored(record, shard, forget_at)
+    return FiledRow(record, shard, forget_at)
 
 
 def _read_last_attempt(record: Record, claimed_at: Moment) -> None:
@@ -87,50 +89,23 @@ def _read_last_attempt(record: Record, claimed_at: Moment) -> None:
         record.ends[record.epoch] = End(outcome, record.attempt, write, None)
 
 
-def row_of(stored: Stored) -> dict[str, Any]:
+def row_of(stored: FiledRow) -> dict[str, Any]:
     """The columns of a record that was changed, by name. In `past` is everything that the row
     itself does not tell."""
     record = stored.record
     attempts = record.attempts
     in_row = bool(attempts) and _is_told_by_row(record, attempts[-1])
     kept = past_rows(record, attempts[:-1] if in_row else attempts)
-    instant = None if record.instant is None else stamp.from_datetime(record.instant)
+    row = {name: getattr(record, name) for name in _OF_RECORD}
     lease = record.lease
-    return {
-        "id": record.id,
-        "queue": record.queue,
-        "due_at": record.due_at,
-        "payload": record.payload,
-        "priority": record.priority,
-        "expires_at": record.expires_at,
-        "updated_at": record.updated_at,
+    return row | {
         "state": record.state.value,
-        "attempt": record.attempt,
-        "attempt_base": record.attempt_base,
-        "epoch": record.epoch,
-        "strikes": record.strikes,
-        "ahead": record.ahead,
-        "hidden": record.hidden,
-        "cancel_requested": record.cancel_requested,
-        "worker": record.worker,
+        "instant": None if record.instant is None else stamp.from_datetime(record.instant),
+        "nonce": nonce_text(record.nonce),
         "claimed_at": from_datetime(attempts[-1].claimed_at) if in_row else None,
         "lease_until": lease.until,
         "lease_ms": lease.length_ms,
         "lease_asked": lease.asked,
-        "alone": record.alone,
-        "nonce": nonce_text(record.nonce),
-        "overlong_at": record.overlong_at,
-        "finished_at": record.finished_at,
-        "result": record.result,
-        "error": record.error,
-        "message": record.message,
-        "percent": record.percent,
-        "schedule": record.schedule,
-        "not_before": record.not_before,
-        "refusals": record.refusals,
-        "result_bytes": record.result_bytes,
-        "rule": record.rule,
-        "instant": instant,
         "shard": stored.shard,
         "forget_at": stored.forget_at,
         "past": _encode(kept).decode() if kept else None,
@@ -166,20 +141,20 @@ def possible(job_ids: Iterable[str]) -> list[str]:
     return [one for one in job_ids if "\0" not in one]
 
 
-def find(tx: PgTx, job_ids: Iterable[str]) -> dict[str, Stored]:
+def find(tx: PgTx, job_ids: Iterable[str]) -> dict[str, FiledRow]:
     """These jobs as they are, also hidden ones."""
     found = tx.rows("jobs", "by_ids", {"ids": possible(job_ids)})
     return {row[0]: read_stored(row) for row in found}
 
 
-def lock(tx: PgTx, job_ids: Iterable[str]) -> dict[str, Stored]:
+def lock(tx: PgTx, job_ids: Iterable[str]) -> dict[str, FiledRow]:
     """The same, and nobody else changes them until the end of the transaction. In the order of
     their ids, against deadlocks."""
     found = tx.rows("jobs", "lock_by_ids", {"ids": sorted(set(possible(job_ids)))})
     return {row[0]: read_stored(row) for row in found}
 
 
-def save(tx: PgTx, changed: Iterable[Stored]) -> None:
+def save(tx: PgTx, changed: Iterable[FiledRow]) -> None:
     """Write jobs that were changed. Their rows are locked."""
     rows = [row_of(one) for one in changed]
     if len(rows) == 1:
@@ -188,6 +163,6 @@ def save(tx: PgTx, changed: Iterable[Stored]) -> None:
         tx.executemany(tx.sql("jobs", "save"), rows)
 
 
-def visible(found: Mapping[str, Stored], job_id: str) -> Stored | None:
+def visible(found: Mapping[str, FiledRow], job_id: str) -> FiledRow | None:
     one = found.get(job_id)
     return None if one is None or one.record.hidden else one

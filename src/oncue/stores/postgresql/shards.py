@@ -58,7 +58,7 @@ class PgRange(NamedTuple):
 LAST_TEXT = "\U0010ffff"
 
 
-class Line(NamedTuple):
+class LineHead(NamedTuple):
     """The jobs that wait in one shard with one rank; the first of them."""
 
     shard: int
@@ -90,12 +90,12 @@ def close(tx: PgTx, held: PgRange) -> bool:
     return tx.changes() > 0
 
 
-def lines(tx: PgTx, queue: str) -> list[Line]:
-    return [Line._make(row) for row in tx.rows("claims", "lines", {"queue": queue})]
+def lines(tx: PgTx, queue: str) -> list[LineHead]:
+    return [LineHead._make(row) for row in tx.rows("claims", "lines", {"queue": queue})]
 
 
 def waiting_dues(
-    tx: PgTx, queue: str, found: Iterable[Line], ranges: Iterable[PgRange]
+    tx: PgTx, queue: str, found: Iterable[LineHead], ranges: Iterable[PgRange]
 ) -> list[Moment]:
     """The first due time of each line outside open ranges."""
     held = {one.shard: one for one in ranges if one.queue == queue}

@@ -10,17 +10,20 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
 from oncue.stores.postgresql import schema
 from oncue.stores.postgresql.address import PgAddress
+from oncue.stores.postgresql.bulk import PgBulk
 from oncue.stores.postgresql.clock import DatabaseClock
 from oncue.stores.postgresql.database import PgDatabase
 from oncue.stores.postgresql.known_lines import KnownLines
+from oncue.stores.postgresql.listing import PgListing
 from oncue.stores.postgresql.news import PgNews
 from oncue.stores.postgresql.queues import PgQueues
 from oncue.stores.postgresql.settings import KnownSettings
+from oncue.stores.postgresql.transfer import PgTransfer
 
 DEFAULT_SHARDS = 4
 
 
-class PgStore(PgQueues):
+class PgStore(PgQueues, PgListing, PgBulk, PgTransfer):
     """`oncue.ports.store.Store` on a schema of a PostgreSQL database. Without a clock of the
     caller, time is that of the server."""
 

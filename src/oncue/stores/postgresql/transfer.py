@@ -17,7 +17,7 @@ from oncue.core.record import Record
 from oncue.core.shard import shard_of
 from oncue.stores.postgresql.jobs import PgJobs
 from oncue.stores.postgresql.ranges import BATCH_BYTES
-from oncue.stores.postgresql.records import Stored, read_operation, read_stored, row_of
+from oncue.stores.postgresql.records import FiledRow, read_operation, read_stored, row_of
 from oncue.stores.postgresql.tx import PgTx
 
 _NEVER_CHANGED = ("created_at", "owner", "key", "max_attempts", "timeout_seconds", "digest")
@@ -97,7 +97,7 @@ def _needs_key(dumped: DumpedJob) -> bool:
 def _admitted(record: Record, shard: int) -> dict[str, Any]:
     """The columns of a new row, by name. An id that is only remembered is remembered for a day."""
     ended = record.updated_at if record.finished_at is None else record.finished_at
-    stored = Stored(record, shard, ended + REMEMBERED_MS if record.hidden else None)
+    stored = FiledRow(record, shard, ended + REMEMBERED_MS if record.hidden else None)
     return row_of(stored) | {name: getattr(record, name) for name in _NEVER_CHANGED}
 
 

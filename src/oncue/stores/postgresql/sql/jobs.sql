@@ -8,10 +8,11 @@ j.state = 'scheduled' AND j.not_before IS NULL AND EXISTS (
 -- As `records.py: read_stored` reads them.
 -- name: columns
 j.id, j.queue, j.due_at, j.payload, j.priority, j.created_at, j.owner, j.key, j.expires_at,
-j.max_attempts, j.timeout_seconds, j.digest, j.updated_at, j.state, j.attempt, j.attempt_base, j.epoch,
-j.strikes, j.ahead, j.hidden, j.cancel_requested, j.worker, j.claimed_at, j.lease_until, j.lease_ms,
-j.lease_asked, j.alone, j.nonce, j.overlong_at, j.finished_at, j.result, j.error, j.message, j.percent,
-j.schedule, j.not_before, j.refusals, j.result_bytes, j.rule, j.instant, j.shard, j.forget_at, j.past,
+j.max_attempts, j.timeout_seconds, j.digest, j.updated_at, j.state, j.attempt, j.attempt_base,
+j.epoch, j.strikes, j.ahead, j.hidden, j.cancel_requested, j.worker, j.claimed_at, j.alone,
+j.nonce, j.overlong_at, j.finished_at, j.result, j.error, j.message, j.percent, j.schedule,
+j.not_before, j.refusals, j.result_bytes, j.rule, j.instant, j.lease_until, j.lease_ms,
+j.lease_asked, j.shard, j.forget_at, j.past,
 {covered}
 
 -- name: by_ids
@@ -48,40 +49,45 @@ INSERT INTO oncue.queues (name) SELECT unnest(:queues::text[]) ON CONFLICT (name
 COPY oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, shard)
 FROM STDIN (FORMAT BINARY)
 
--- Jobs whose id or key is there are left out: the others are answered. The lock keeps their queues
--- from being deleted meanwhile (queues.sql: delete).
+-- Jobs whose id or key is there are left out: the others are answered, and their queues are there from
+-- then on. The locks keep these from being deleted meanwhile (queues.sql: delete).
 -- name: insert
-WITH held AS MATERIALIZED (
-  SELECT pg_advisory_xact_lock_shared(number) FROM unnest(:locks::bigint[]) AS number
-), known AS (
-  INSERT INTO oncue.queues (name) SELECT unnest(:names::text[]) WHERE (SELECT count(*) FROM held) >= 0
-  ON CONFLICT (name) DO NOTHING
-)
-INSERT INTO oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, key,
-  expires_at, max_attempts, timeout_seconds, digest, epoch, shard)
-SELECT id, queue, due_at, payload, priority, created_at, created_at, owner, key, expires_at, max_attempts,
-  timeout_seconds, digest, epoch, shard
-FROM unnest(:ids::text[], :queues::text[], :dues::bigint[], :payloads::bytea[], :priorities::smallint[],
-  :created::bigint[], :owners::text[], :keys::text[], :expiries::bigint[], :max_attempts::integer[],
-  :timeouts::double precision[], :digests::bytea[], :epochs::bigint[], :shards::smallint[])
-  AS new (id, queue, due_at, payload, priority, created_at, owner, key, expires_at, max_attempts,
-    timeout_seconds, digest, epoch, shard)
-ON CONFLICT DO NOTHING RETURNING id;
+WITH {held}, stored AS (
+  INSERT INTO oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, key,
+    expires_at, max_attempts, timeout_seconds, digest, epoch, shard)
+  SELECT id, queue, due_at, payload, priority, created_at, created_at, owner, key, expires_at,
+    max_attempts, timeout_seconds, digest, epoch, shard
+  FROM unnest(:ids::text[], :queues::text[], :dues::bigint[], :payloads::bytea[],
+    :priorities::smallint[], :created::bigint[], :owners::text[], :keys::text[], :expiries::bigint[],
+    :max_attempts::integer[], :timeouts::double precision[], :digests::bytea[], :epochs::bigint[],
+    :shards::smallint[])
+    AS new (id, queue, due_at, payload, priority, created_at, owner, key, expires_at, max_attempts,
+      timeout_seconds, digest, epoch, shard)
+  WHERE (SELECT count(*) FROM held) >= 0
+  ON CONFLICT DO NOTHING RETURNING id, queue
+), {known}
+SELECT id FROM stored;
 
 -- The same for jobs that have nothing but a queue, a due time, a payload and a priority.
 -- name: insert_plain
-WITH held AS MATERIALIZED (
-  SELECT pg_advisory_xact_lock_shared(number) FROM unnest(:locks::bigint[]) AS number
-), known AS (
-  INSERT INTO oncue.queues (name) SELECT unnest(:names::text[]) WHERE (SELECT count(*) FROM held) >= 0
-  ON CONFLICT (name) DO NOTHING
-)
-INSERT INTO oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, shard)
-SELECT id, queue, due_at, payload, priority, created_at, created_at, shard
-FROM unnest(:ids::text[], :queues::text[], :dues::bigint[], :payloads::bytea[], :priorities::smallint[],
-  :created::bigint[], :shards::smallint[])
-  AS new (id, queue, due_at, payload, priority, created_at, shard)
-ON CONFLICT DO NOTHING RETURNING id;
+WITH {held}, stored AS (
+  INSERT INTO oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, shard)
+  SELECT id, queue, due_at, payload, priority, created_at, created_at, shard
+  FROM unnest(:ids::text[], :queues::text[], :dues::bigint[], :payloads::bytea[],
+    :priorities::smallint[], :created::bigint[], :shards::smallint[])
+    AS new (id, queue, due_at, payload, priority, created_at, shard)
+  WHERE (SELECT count(*) FROM held) >= 0
+  ON CONFLICT DO NOTHING RETURNING id, queue
+), {known}
+SELECT id FROM stored;
+
+-- name: held
+held AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock_shared(number) FROM unnest(:locks::bigint[]) AS number)
+
+-- name: known
+known AS (
+  INSERT INTO oncue.queues (name) SELECT DISTINCT queue FROM stored ON CONFLICT (name) DO NOTHING)
 
 -- name: holder_of_key
 SELECT id FROM oncue.jobs WHERE queue = :queue AND key = :key AND finished_at IS NULL;

@@ -26,8 +26,12 @@ SELECT settings FROM oncue.revision;
 -- name: hold
 SELECT pg_advisory_xact_lock(:number::bigint);
 
+-- Waiting jobs are in two indexes: those in line, and those that are put off.
 -- name: in_use
-SELECT EXISTS (SELECT 1 FROM oncue.jobs WHERE queue = :name AND state = 'scheduled')
+SELECT EXISTS (SELECT 1 FROM oncue.jobs
+               WHERE queue = :name AND state = 'scheduled' AND not_before IS NULL)
+    OR EXISTS (SELECT 1 FROM oncue.jobs
+               WHERE queue = :name AND state = 'scheduled' AND not_before IS NOT NULL)
     OR EXISTS (SELECT 1 FROM oncue.jobs
                WHERE queue = :name AND state IN ('dispatched', 'executing')),
   (SELECT min(name) FROM oncue.schedules WHERE queue = :name AND event_type IS NULL),
@@ -37,11 +41,18 @@ SELECT EXISTS (SELECT 1 FROM oncue.jobs WHERE queue = :name AND state = 'schedul
 -- name: delete
 DELETE FROM oncue.queues WHERE name = :name;
 
+-- How many are in line, how many of these are covered by a range, how many are put off.
 -- name: count_waiting
-SELECT count(*) FILTER (WHERE NOT covered), count(*) FILTER (WHERE covered),
-  count(*) FILTER (WHERE not_before IS NOT NULL)
-FROM (SELECT j.not_before, {jobs.covered} AS covered FROM oncue.jobs AS j
-      WHERE j.state = 'scheduled' AND j.queue = :name) AS waiting;
+SELECT
+  (SELECT count(*) FROM oncue.jobs
+   WHERE state = 'scheduled' AND not_before IS NULL AND queue = :name),
+  (SELECT count(*) FROM oncue.ranges AS r JOIN oncue.jobs AS j
+     ON j.queue = r.queue AND j.shard = r.shard AND j.due_at <= r.cutoff
+       AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id)
+   WHERE r.queue = :name AND r.holder IS NOT NULL
+     AND j.state = 'scheduled' AND j.not_before IS NULL),
+  (SELECT count(*) FROM oncue.jobs
+   WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :name);
 
 -- name: count_taken
 SELECT state, count(*) FROM oncue.jobs
@@ -52,10 +63,17 @@ SELECT state, count(*) FROM oncue.jobs
 WHERE finished_at IS NOT NULL AND NOT hidden AND queue = :name GROUP BY state;
 
 -- name: due_counts
-SELECT :start::bigint + (due_at - :start::bigint) / :step::bigint * :step::bigint, count(*)
-FROM oncue.jobs
-WHERE state = 'scheduled' AND queue = :name AND due_at >= :start AND due_at < :until
-GROUP BY 1 ORDER BY 1;
+SELECT :start::bigint + step * :step::bigint, sum(jobs)::bigint FROM (
+  SELECT (due_at - :start::bigint) / :step::bigint AS step, count(*) AS jobs FROM oncue.jobs
+  WHERE state = 'scheduled' AND not_before IS NULL AND queue = :name AND due_at >= :start
+    AND due_at < :until
+  GROUP BY 1
+  UNION ALL
+  SELECT (due_at - :start::bigint) / :step::bigint, count(*) FROM oncue.jobs
+  WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :name AND due_at >= :start
+    AND due_at < :until
+  GROUP BY 1) AS counted
+GROUP BY step ORDER BY step;
 
 -- name: oldest_finished
 SELECT q.name, f.finished_at FROM oncue.queues AS q CROSS JOIN LATERAL (

@@ -52,6 +52,7 @@ class Publication(Generic[X]):
         self.tx = tx
         self.now = now
         self.bounds = bounds
+        self.reserved: frozenset[int] = frozenset()
 
     def hold(self, events: Sequence[Event], since: PublishProgress) -> None:
         """Keep others from what this transaction may decide, before it decides anything."""
@@ -75,6 +76,10 @@ class Publication(Generic[X]):
     def log(self, at: int, event: Event, decided: int = 0) -> tuple[Logged, bool]:
         """The event as it is stored, and whether it was stored just now, to be decided on by so
         many rules."""
+        if at in self.reserved:
+            known = logged_event(self.tx, event)
+            if known is not None:
+                return known, False
         return log_event(self.tx, event, self.now, decided)
 
     def some(
@@ -88,10 +93,10 @@ class Publication(Generic[X]):
         self.hold(events, since)
         parts: list[tuple[int, Published]] = []
         room = DECISIONS_AT_ONCE
-        position, rules, reserved = since
+        position, rules, self.reserved = since
         while position < len(events) and room > 0:
             part, rules = self._decide(position, events[position], rules, room)
-            if position in reserved:
+            if position in self.reserved:
                 part = replace(part, duplicate=False)
             parts.append((position, part))
             room -= 1 + len(part.decisions)
@@ -100,8 +105,8 @@ class Publication(Generic[X]):
             position, rules = position + 1, None
         if is_first:
             rest = range(position, len(events))
-            reserved = frozenset(at for at in rest if self.log(at, events[at])[1])
-        return parts, PublishProgress(position, rules, reserved)
+            self.reserved = frozenset(at for at in rest if self.log(at, events[at])[1])
+        return parts, PublishProgress(position, rules, self.reserved)
 
     def _decide(
         self, at: int, event: Event, rules: Sequence[str] | None, room: int
@@ -179,19 +184,31 @@ class Publication(Generic[X]):
             tx.do("events", "note_stale", {"n": wait.n})
 
 
+def logged_event(tx: RelationalTx, event: Event) -> Logged | None:
+    """The event as it is stored; None: it is not."""
+    fact = {"type": event.type, "resource": event.resource, "stamp": event.stamp}
+    known = tx.run("events", "by_fact", fact).fetchone()
+    return None if known is None else Logged(known[0], event_of(known))
+
+
 def log_event(tx: RelationalTx, event: Event, now: Moment, decided: int = 0) -> tuple[Logged, bool]:
     """The event as it is stored, and whether it was stored just now, to be decided on by so many
     rules."""
-    kind, resource, stamp = event.fact
-    fact = {"id": event.id, "type": kind, "resource": resource, "stamp": stamp}
-    params = {**fact, "now": now, "decided": decided}
+    params = {
+        "id": event.id,
+        "type": event.type,
+        "resource": event.resource,
+        "stamp": event.stamp,
+        "now": now,
+        "decided": decided,
+    }
     while True:
         n: Any = tx.run("events", "store", params).get
         if n is not None:
             return Logged(n, event), True
-        known = tx.run("events", "by_fact", fact).fetchone()
+        known = logged_event(tx, event)
         if known is not None:
-            return Logged(known[0], event_of(known)), False
+            return known, False
         # Its id belongs to another event, perhaps since the call began; or the fact is there no
         # longer, where others can remove it between the two statements.
         refuse_taken(tx, [event])

@@ -17,8 +17,7 @@ from oncue.stores.relational.part import RelationalPart, X, transaction
 from oncue.stores.relational.rows import reader
 from oncue.stores.relational.tx import RelationalTx
 
-dependency = reader(Dependency, type=EventType)
-_read_event = reader(Event, type=EventType)
+_TYPES = {str(kind): kind for kind in EventType}  # faster than EventType(…)
 _read_rule = reader(Rule)
 _read_decided = reader(Decided, decision=Decision)
 
@@ -99,17 +98,20 @@ def _stored(row: Sequence[Any], waits: list[Wait]) -> StoredRule:
 
 def _wait(row: Sequence[Any]) -> Wait:
     """From a row of `rules.sql: dependency_columns`."""
-    return Wait(row[0], dependency(row[1:4]), row[4], bool(row[5]))
+    n, kind, resource, life_seconds, newest, stale = row
+    return Wait(n, Dependency(_TYPES[kind], resource, life_seconds), newest, bool(stale))
 
 
 def event(row: Sequence[Any]) -> Event:
     """From a row of `events.sql: event_columns`."""
-    return _read_event(row[1:5])
+    _, event_id, kind, resource, stamp = row[:5]
+    return Event(event_id, _TYPES[kind], resource, stamp)
 
 
 def decided(rule: str, row: Sequence[Any]) -> Decided:
     """From the columns that `events.sql: repeat` returns and `decisions_of` ends with."""
-    return _read_decided((rule, dependency(row[:3]), *row[3:]))
+    kind, resource, life_seconds, *rest = row
+    return _read_decided((rule, Dependency(_TYPES[kind], resource, life_seconds), *rest))
 
 
 def newest_stamp(tx: RelationalTx, dependency_n: int, t: Stamp) -> Stamp | None:

@@ -7,7 +7,7 @@ from functools import partial
 from oncue.core.moment import Moment
 from oncue.core.retention import Pruned, Retention, forgotten_before
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.relational import SqliteRelational, SqliteTx
+from oncue.stores.sqlite.relational import SqliteRelational
 
 QUEUES = rows.load("queues")
 CLAIMS = rows.load("claims")
@@ -39,7 +39,7 @@ class SqlitePruning(SqliteRelational):
                 {name: before[name] for name, oldest in finished if oldest < before.get(name, 0)},
                 bool(rows.fetch(tx, QUEUES["forgettable"], forgotten))
                 or bool(rows.fetch(tx, CLAIMS["settled_over"], {"now": now})),
-                self._are_events_over(SqliteTx(tx, self.db), now, kept.bounds),
+                self._are_events_over(tx, now, kept.bounds),
             )
 
 

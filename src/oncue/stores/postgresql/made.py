@@ -1,0 +1,40 @@
+"""Jobs that rules and schedules make in PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oncue.core.firing import FiredJob
+from oncue.core.job import Job, NewJob
+from oncue.core.shard import shard_of
+from oncue.stores.postgresql import records
+from oncue.stores.postgresql.jobs import PgJobs
+from oncue.stores.postgresql.joined import PgJoined
+
+
+class PgMade(PgJobs):
+    """What `oncue.stores.relational.part.RelationalPart` asks for about jobs."""
+
+    def _insert_fired(self, tx: PgJoined, fired: FiredJob) -> None:
+        self._make(tx, fired.job, rule=fired.rule, instant=fired.instant)
+
+    def _insert_occurrence(self, tx: PgJoined, job: NewJob, schedule: str) -> None:
+        self._make(tx, job, schedule=schedule)
+
+    def _make(self, tx: PgJoined, job: NewJob, **source: Any) -> None:
+        """The queue of the job is there, and stays until the end of the transaction."""
+        tx.do("made", "keep_queue", {"number": self._queue_lock(job.queue)})
+        tx.do("made", "ensure_queue", {"queue": job.queue})
+        params = {"rule": None, "instant": None, "schedule": None, **job._asdict(), **source}
+        shard = shard_of(job.id, self._shards_of(job.queue))
+        tx.do("made", "insert", {**params, "shard": shard})
+        tx.tell(job.queue, job.due_at)
+
+    def _job_in(self, tx: PgJoined, job_id: str | None) -> Job | None:
+        if job_id is None:
+            return None
+        found = records.visible(self._lock_waiting(tx.tx, [job_id]), job_id)
+        return None if found is None else found.record.as_job()
+
+    def _withdraw(self, tx: PgJoined, job_id: str) -> None:
+        tx.do("jobs", "remove", {"ids": [job_id]})

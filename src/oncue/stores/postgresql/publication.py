@@ -1,0 +1,134 @@
+"""Events that are published to PostgreSQL, where other processes publish at the same time.
+
+A transaction first stores its events, then locks the rules that may decide on them, in the order of
+their names, and only then looks what these have accepted. So two events that only together meet a
+rule fire it once, whichever node they come to; and no two publications wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from oncue.core.event import Bounds, Event, Fact
+from oncue.core.moment import Moment
+from oncue.core.rule import match_keys
+from oncue.stores.postgresql.joined import PgJoined
+from oncue.stores.relational import publication
+from oncue.stores.relational.part import RelationalPart
+from oncue.stores.relational.publication import Logged, Matching, Publication, PublishProgress
+from oncue.stores.relational.rules import event as event_of
+
+
+class PgPublication(Publication[PgJoined]):
+    def __init__(
+        self, store: RelationalPart[PgJoined], tx: PgJoined, now: Moment, bounds: Bounds
+    ) -> None:
+        super().__init__(store, tx, now, bounds)
+        self._logged: dict[Fact, Logged] = {}
+        self._fresh: set[int] = set()
+        """Events that this transaction stored and has not answered for."""
+        self._names: dict[int, Sequence[str]] = {}
+        """By position of the event: the rules that are to decide on it."""
+        self._matching: dict[int, Matching] = {}
+
+    def hold(self, events: Sequence[Event], since: PublishProgress) -> None:
+        position, rules, _ = since
+        some = range(position, min(len(events), position + publication.DECISIONS_AT_ONCE))
+        if since == PublishProgress():
+            self._keep(events, known=False)
+        else:
+            self._keep((events[at] for at in some), known=True)
+        self._names = self._candidates({at: events[at] for at in some})
+        if rules is not None:
+            self._names[position] = rules
+        held = self._lock_rules(some)
+        if held:
+            found = self._matches({at: events[at] for at in some}, held)
+            for at, name, rule_n, dependency_n in found:
+                of_event = self._matching.setdefault(at, {})
+                of_event.setdefault(name, (rule_n, []))[1].append(dependency_n)
+
+    def matching(
+        self, at: int, event: Event, names: Sequence[str] | None, room: int
+    ) -> tuple[Sequence[str], Matching]:
+        return self._names.get(at, ()), self._matching.get(at, {})
+
+    def log(self, at: int, event: Event, decided: int = 0) -> tuple[Logged, bool]:
+        logged = self._logged[event.fact]
+        is_fresh = logged.n in self._fresh
+        self._fresh.discard(logged.n)
+        if is_fresh and decided:
+            self.tx.do("events", "count_decided", {"n": logged.n, "rules": decided})
+        return logged, is_fresh
+
+    def _keep(self, events: Iterable[Event], *, known: bool) -> None:
+        """See that these events are there, and stay until the end of the transaction. `known`: they
+        probably are."""
+        wanted: dict[Fact, Event] = {}
+        for event in events:
+            wanted.setdefault(event.fact, event)
+        missing = list(wanted.values())
+        if known:
+            missing = self._find(missing)
+        while missing:
+            for row in self.tx.rows("events", "reserve", {**_columns(missing), "now": self.now}):
+                self._fresh.add(self._note(row))
+            missing = self._find([one for one in missing if one.fact not in self._logged])
+            # Their ids belong to other events; or they were removed between the two statements.
+            publication.refuse_taken(self.tx, missing)
+
+    def _find(self, events: Sequence[Event]) -> list[Event]:
+        """Those that are not there."""
+        if events:
+            for row in self.tx.rows("events", "keep", _columns(events)):
+                self._note(row)
+        return [one for one in events if one.fact not in self._logged]
+
+    def _note(self, row: Sequence[Any]) -> int:
+        logged = Logged(row[0], event_of(row))
+        self._logged[logged.event.fact] = logged
+        return logged.n
+
+    def _candidates(self, events: Mapping[int, Event]) -> dict[int, Sequence[str]]:
+        """By position: the names of all rules that the event matches, in order."""
+        names: dict[int, list[str]] = {}
+        for at, name in self.tx.rows("events", "candidates", _keys(events)):
+            names.setdefault(at, []).append(name)
+        return {at: sorted(of_event) for at, of_event in names.items()}
+
+    def _lock_rules(self, some: Iterable[int]) -> list[int]:
+        """Lock the rules that this transaction has room for. Their numbers."""
+        wanted: set[str] = set()
+        room = publication.DECISIONS_AT_ONCE
+        for at in some:
+            if room <= 0:
+                break
+            names = self._names.get(at, ())[:room]
+            wanted.update(names)
+            room -= 1 + len(names)
+        if not wanted:
+            return []
+        return [n for [n] in self.tx.rows("rules", "lock", {"names": sorted(wanted)})]
+
+    def _matches(
+        self, events: Mapping[int, Event], held: list[int]
+    ) -> list[tuple[int, str, int, int]]:
+        """Position, rule and dependency of each match, as it is now that the rules are locked."""
+        return self.tx.rows("events", "matches", {**_keys(events), "ns": held})
+
+
+def _columns(events: Iterable[Event]) -> dict[str, list[Any]]:
+    columns = list(zip(*((one.id, str(one.type), *one.fact[1:]) for one in events), strict=True))
+    return dict(zip(("ids", "types", "resources", "stamps"), map(list, columns), strict=True))
+
+
+def _keys(events: Mapping[int, Event]) -> dict[str, list[Any]]:
+    """What dependencies may have to match these events: a row for each key of each event."""
+    rows = []
+    for at, event in events.items():
+        keys = match_keys(event)
+        rows.append((at, str(event.type), keys.exact, True))
+        rows += [(at, str(event.type), above, False) for above in keys.above]
+    columns = map(list, zip(*rows, strict=True))
+    return dict(zip(("ats", "types", "keys", "exacts"), columns, strict=True))

@@ -14,11 +14,13 @@ from oncue.stores.relational.tx import Named
 class PgJoined:
     """Implements `oncue.stores.relational.tx.RelationalTx`."""
 
-    __slots__ = ("_tx", "_waiting")
+    __slots__ = ("_tx", "_waiting", "kept_queues")
 
     def __init__(self, tx: PgTx) -> None:
         self._tx = tx
         self._waiting: list[tuple[str, str, Named]] = []
+        self.kept_queues: set[str] = set()
+        """Those that are there, and stay until the end of the transaction."""
 
     @property
     def tx(self) -> PgTx:
@@ -35,6 +37,10 @@ class PgJoined:
 
     def rows(self, noun: str, name: str, params: Named | None = None, /) -> list[Any]:
         return self.run(noun, name, params).fetchall()
+
+    def together(self, *asked: tuple[str, str, Named]) -> list[list[Any]]:
+        """The rows of several statements, in one journey to the server."""
+        return self.tx.together(*asked)
 
     def do(self, noun: str, name: str, params: Named, /) -> None:
         self._waiting.append((noun, name, params))

@@ -22,9 +22,10 @@ class PgMade(PgJobs):
         self._make(tx, job, schedule=schedule)
 
     def _make(self, tx: PgJoined, job: NewJob, **source: Any) -> None:
-        """The queue of the job is there, and stays until the end of the transaction."""
-        tx.do("made", "keep_queue", {"number": self._queue_lock(job.queue)})
-        tx.do("made", "ensure_queue", {"queue": job.queue})
+        if job.queue not in tx.kept_queues:
+            tx.do("made", "keep_queue", {"number": self._queue_lock(job.queue)})
+            tx.do("made", "ensure_queue", {"queue": job.queue})
+            tx.kept_queues.add(job.queue)
         params = {"rule": None, "instant": None, "schedule": None, **job._asdict(), **source}
         shard = shard_of(job.id, self._shards_of(job.queue))
         tx.do("made", "insert", {**params, "shard": shard})

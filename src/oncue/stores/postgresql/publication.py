@@ -8,15 +8,20 @@ rule fire it once, whichever node they come to; and no two publications wait for
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from oncue.core.event import Bounds, Event, Fact
+from oncue.core.firing import Decision
 from oncue.core.moment import Moment
+from oncue.core.publication import Conclusion
 from oncue.core.rule import match_keys
+from oncue.core.stamp import Stamp
 from oncue.stores.postgresql.joined import PgJoined
 from oncue.stores.relational import publication
 from oncue.stores.relational.part import RelationalPart
 from oncue.stores.relational.publication import Logged, Matching, Publication, PublishProgress
+from oncue.stores.relational.rules import StoredRule, Wait, all_stored
 from oncue.stores.relational.rules import event as event_of
 
 
@@ -31,6 +36,9 @@ class PgPublication(Publication[PgJoined]):
         self._names: dict[int, Sequence[str]] = {}
         """By position of the event: the rules that are to decide on it."""
         self._matching: dict[int, Matching] = {}
+        self._rules: dict[int, StoredRule] = {}
+        self._newest: dict[int, Logged] = {}
+        """By number of the dependency: the first of its accepted events with the newest stamp."""
 
     def hold(self, events: Sequence[Event], since: PublishProgress) -> None:
         position, rules, _ = since
@@ -44,10 +52,7 @@ class PgPublication(Publication[PgJoined]):
             self._names[position] = rules
         held = self._lock_rules(some)
         if held:
-            found = self._matches({at: events[at] for at in some}, held)
-            for at, name, rule_n, dependency_n in found:
-                of_event = self._matching.setdefault(at, {})
-                of_event.setdefault(name, (rule_n, []))[1].append(dependency_n)
+            self._read_rules({at: events[at] for at in some}, held)
 
     def matching(
         self, at: int, event: Event, names: Sequence[str] | None, room: int
@@ -111,11 +116,58 @@ class PgPublication(Publication[PgJoined]):
             return []
         return [n for [n] in self.tx.rows("rules", "lock", {"names": sorted(wanted)})]
 
-    def _matches(
-        self, events: Mapping[int, Event], held: list[int]
-    ) -> list[tuple[int, str, int, int]]:
-        """Position, rule and dependency of each match, as it is now that the rules are locked."""
-        return self.tx.rows("events", "matches", {**_keys(events), "ns": held})
+    def _read_rules(self, events: Mapping[int, Event], held: list[int]) -> None:
+        """What these rules are now that they are locked, and what the events match of them."""
+        ns = {"ns": held}
+        matches, rules, dependencies, newest = self.tx.together(
+            ("events", "matches", {**_keys(events), **ns}),
+            ("rules", "rules_by_numbers", ns),
+            ("rules", "dependencies_of", ns),
+            ("events", "newest_of", ns),
+        )
+        for at, name, rule_n, dependency_n in matches:
+            of_event = self._matching.setdefault(at, {})
+            of_event.setdefault(name, (rule_n, []))[1].append(dependency_n)
+        self._rules = {one.n: one for one in all_stored(rules, dependencies)}
+        self._newest = {n: Logged(row[0], event_of(row)) for n, *row in newest}
+
+    def rule(self, n: int) -> StoredRule:
+        return self._rules[n]
+
+    def newest(self, wait: Wait, t: Stamp) -> Stamp | None:
+        known = self._newest.get(wait.n)
+        if known is None or known.event.stamp <= t:
+            return None if known is None else known.event.stamp
+        return super().newest(wait, t)
+
+    def first_at(self, wait: Wait, stamp: Stamp) -> Event | None:
+        known = self._newest.get(wait.n)
+        if known is not None and known.event.stamp == stamp:
+            return known.event
+        return super().first_at(wait, stamp)
+
+    def concluded(
+        self, known: StoredRule, logged: Logged, validated: Sequence[int], conclusion: Conclusion
+    ) -> None:
+        """Keep up with what was stored."""
+        waits, decision, event = list(known.waits), conclusion.decision, logged.event
+        for place in validated:
+            wait = waits[place]
+            if decision is Decision.ACCEPTED:
+                self._accepted(wait.n, logged)
+                newest = event.stamp if wait.newest is None else max(wait.newest, event.stamp)
+                waits[place] = wait._replace(newest=newest)
+            elif decision is Decision.STALE:
+                waits[place] = wait._replace(stale=True)
+        rule, fired = known.rule, conclusion.job
+        if fired is not None:
+            rule = replace(rule, last_instant=fired.instant, last_job_id=fired.job.id)
+        self._rules[known.n] = known._replace(rule=rule, waits=waits, touched=True)
+
+    def _accepted(self, dependency_n: int, logged: Logged) -> None:
+        known = self._newest.get(dependency_n)
+        if known is None or (-known.event.stamp, known.n) > (-logged.event.stamp, logged.n):
+            self._newest[dependency_n] = logged
 
 
 def _columns(events: Iterable[Event]) -> dict[str, list[Any]]:

@@ -14,7 +14,14 @@ from oncue.core.publication import Conclusion, Decided, Fired, Published, conclu
 from oncue.core.rule import match_keys
 from oncue.core.stamp import Stamp
 from oncue.stores.relational.part import RelationalPart, X
-from oncue.stores.relational.rules import Wait, decided, first_at, newest_stamp, numbered
+from oncue.stores.relational.rules import (
+    StoredRule,
+    Wait,
+    decided,
+    first_at,
+    newest_stamp,
+    numbered,
+)
 from oncue.stores.relational.rules import event as event_of
 from oncue.stores.relational.tx import RelationalTx
 
@@ -44,8 +51,8 @@ class Logged(NamedTuple):
 
 
 class Publication(Generic[X]):
-    """One transaction of a publication. A store in which several write at once overrides `hold`,
-    `matching` and `log`."""
+    """One transaction of a publication. A store in which several write at once overrides what
+    comes before `some`."""
 
     def __init__(self, store: RelationalPart[X], tx: X, now: Moment, bounds: Bounds) -> None:
         self.store = store
@@ -81,6 +88,22 @@ class Publication(Generic[X]):
             if known is not None:
                 return known, False
         return log_event(self.tx, event, self.now, decided)
+
+    def rule(self, n: int) -> StoredRule:
+        return numbered(self.tx, n)
+
+    def newest(self, wait: Wait, t: Stamp) -> Stamp | None:
+        """The newest stamp by `t` of an event that was accepted for the dependency."""
+        return newest_stamp(self.tx, wait.n, t)
+
+    def first_at(self, wait: Wait, stamp: Stamp) -> Event | None:
+        """The first event that was accepted for the dependency with this stamp."""
+        return first_at(self.tx, wait.n, stamp)
+
+    def concluded(
+        self, known: StoredRule, logged: Logged, validated: Sequence[int], conclusion: Conclusion
+    ) -> None:
+        """A rule made this of an event, for its dependencies at these places."""
 
     def some(
         self, events: Sequence[Event], since: PublishProgress
@@ -138,7 +161,7 @@ class Publication(Generic[X]):
         """What a rule makes of the event, applied. `matched` are the numbers of its dependencies
         that the event matches."""
         tx, event = self.tx, logged.event
-        known = numbered(tx, rule_n)
+        known = self.rule(rule_n)
         waits = known.waits
         validated = [place for place, wait in enumerate(waits) if wait.n in matched]
         concluded = conclude(
@@ -148,8 +171,8 @@ class Publication(Generic[X]):
             known.newest,
             self.bounds,
             self.now,
-            lambda place, t: newest_stamp(tx, waits[place].n, t),
-            lambda place, stamp: first_at(tx, waits[place].n, stamp),
+            lambda place, t: self.newest(waits[place], t),
+            lambda place, stamp: self.first_at(waits[place], stamp),
         )
         for place, one in zip(validated, concluded.decisions, strict=True):
             self._apply(rule_n, logged, waits[place], one)
@@ -160,6 +183,7 @@ class Publication(Generic[X]):
             self.store._insert_fired(tx, fired)
             params = {"n": rule_n, "instant": fired.instant, "job_id": fired.job.id}
             tx.do("events", "fired", params)
+        self.concluded(known, logged, validated, concluded)
         return concluded
 
     def _apply(self, rule_n: int, logged: Logged, wait: Wait, one: Decided) -> None:

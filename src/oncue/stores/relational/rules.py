@@ -59,11 +59,9 @@ class RelationalRules(RelationalPart[X]):
             found = tx.rows("rules", "rules", {"after": after or "", "limit": limit})
             if not found:
                 return []
-            waits: defaultdict[int, list[Wait]] = defaultdict(list)
             ns = tx.numbers([row[0] for row in found])
-            for rule_n, *row in tx.rows("rules", "dependencies_of", {"ns": ns}):
-                waits[rule_n].append(_wait(row))
-        return [_stored(row, waits[row[0]]).rule for row in found]
+            waits = tx.rows("rules", "dependencies_of", {"ns": ns})
+        return [one.rule for one in all_stored(found, waits)]
 
     @transaction
     def delete_rule(self, tx: X, name: str) -> bool:
@@ -88,6 +86,16 @@ def numbered(tx: RelationalTx, n: int) -> StoredRule:
 def stored(tx: RelationalTx, row: Sequence[Any]) -> StoredRule:
     """From a row of `rules.sql: rule_columns`."""
     return _stored(row, [_wait(one) for one in tx.rows("rules", "dependencies", {"n": row[0]})])
+
+
+def all_stored(
+    found: Sequence[Sequence[Any]], dependencies: Sequence[Sequence[Any]]
+) -> list[StoredRule]:
+    """From rows of `rules.sql: rule_columns` and those of `dependencies_of` that belong to them."""
+    waits: defaultdict[int, list[Wait]] = defaultdict(list)
+    for rule_n, *row in dependencies:
+        waits[rule_n].append(_wait(row))
+    return [_stored(row, waits[row[0]]) for row in found]
 
 
 def _stored(row: Sequence[Any], waits: list[Wait]) -> StoredRule:

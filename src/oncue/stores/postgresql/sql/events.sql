@@ -85,6 +85,13 @@ SELECT stamp FROM oncue.accepted WHERE dependency_n = :n AND stamp <= :stamp ORD
 SELECT {event_columns} FROM oncue.accepted AS a JOIN oncue.events AS e ON e.n = a.event_n
 WHERE a.dependency_n = :n AND a.stamp = :stamp ORDER BY a.event_n LIMIT 1;
 
+-- Of each dependency of these rules: the newest stamp that was accepted, and the first event with it.
+-- name: newest_of
+SELECT d.n, newest.* FROM oncue.dependencies AS d CROSS JOIN LATERAL (
+  SELECT {event_columns} FROM oncue.accepted AS a JOIN oncue.events AS e ON e.n = a.event_n
+  WHERE a.dependency_n = d.n ORDER BY a.stamp DESC, a.event_n LIMIT 1) AS newest
+WHERE d.rule_n = ANY(:ns::bigint[]) AND NOT d.retired;
+
 -- name: fired
 UPDATE oncue.rules SET last_instant = :instant, last_job_id = :job_id, touched = true
 WHERE n = :n AND (last_instant IS NULL OR last_instant < :instant);

@@ -23,6 +23,9 @@ WHERE rule_n = ANY(:ns::bigint[]) AND NOT retired ORDER BY rule_n, position;
 -- name: rule_by_number
 SELECT {rule_columns} FROM oncue.rules AS r WHERE r.n = :n;
 
+-- name: rules_by_numbers
+SELECT {rule_columns} FROM oncue.rules AS r WHERE r.n = ANY(:ns::bigint[]);
+
 -- name: put
 INSERT INTO oncue.rules (name, enabled, queue, payload, created_at, updated_at)
 VALUES (:name, :enabled, :queue, :payload, :now, :now)

@@ -1,5 +1,5 @@
-"""A transaction of PostgreSQL as `stores/relational` uses it: what needs no answer is sent together
-with the next statement."""
+"""A transaction of PostgreSQL as `stores/relational` uses it. What needs no answer is sent together
+with the next statement, and where it is done many times, as one statement with arrays."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from typing import Any
 from oncue.core.moment import Moment
 from oncue.stores.postgresql.tx import PgRows, PgTx
 from oncue.stores.relational.tx import Named
+
+_GATHERED = frozenset(
+    {
+        *(("events", name) for name in ("decide", "accept", "note_newest", "fired")),
+        *(("events", name) for name in ("count_decided", "note_stale", "touch")),
+        ("made", "insert"),
+    }
+)
+"""Statements that take an array for each parameter. Their order among each other does not matter,
+nor that among what is done before the next answer."""
+_SOUGHT = ("name", "after", "id")
 
 
 class PgJoined:
@@ -29,6 +40,8 @@ class PgJoined:
         return self._tx
 
     def run(self, noun: str, name: str, params: Named | None = None, /) -> PgRows:
+        if params is not None:
+            params = _sendable(params)
         if not self._waiting:
             return self._tx.run(noun, name, params)
         with self._tx.connection.pipeline():
@@ -69,5 +82,22 @@ class PgJoined:
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
+        gathered: dict[tuple[str, str], list[Named]] = {}
         for noun, name, params in waiting:
-            self._tx.run(noun, name, params)
+            if (noun, name) in _GATHERED:
+                gathered.setdefault((noun, name), []).append(params)
+            else:
+                self._tx.run(noun, name, params)
+        for (noun, name), all_params in gathered.items():
+            arrays = {key: [params[key] for params in all_params] for key in all_params[0]}
+            self._tx.run(noun, name, arrays)
+
+
+def _sendable(params: Named) -> Named:
+    """A name with NUL, which PostgreSQL does not take, as one that nothing has: no name has control
+    characters."""
+    for key in _SOUGHT:
+        value = params.get(key)
+        if isinstance(value, str) and "\0" in value:
+            params = {**params, key: value.replace("\0", "\1")}
+    return params

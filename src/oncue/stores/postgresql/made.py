@@ -11,6 +11,12 @@ from oncue.stores.postgresql import records
 from oncue.stores.postgresql.jobs import PgJobs
 from oncue.stores.postgresql.joined import PgJoined
 
+_COLUMNS = (
+    *("id", "queue", "due_at", "payload", "priority", "created_at", "owner", "epoch"),
+    *("rule", "instant", "schedule", "shard"),
+)
+"""Of `made.sql: insert`."""
+
 
 class PgMade(PgJobs):
     """What `oncue.stores.relational.part.RelationalPart` asks for about jobs."""
@@ -27,8 +33,8 @@ class PgMade(PgJobs):
             tx.do("made", "ensure_queue", {"queue": job.queue})
             tx.kept_queues.add(job.queue)
         params = {"rule": None, "instant": None, "schedule": None, **job._asdict(), **source}
-        shard = shard_of(job.id, self._shards_of(job.queue))
-        tx.do("made", "insert", {**params, "shard": shard})
+        params["shard"] = shard_of(job.id, self._shards_of(job.queue))
+        tx.do("made", "insert", {name: params[name] for name in _COLUMNS})
         tx.tell(job.queue, job.due_at)
 
     def _job_in(self, tx: PgJoined, job_id: str | None) -> Job | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from oncue.core.event import Bounds, Event, Fact
 from oncue.core.firing import Decision
@@ -25,6 +25,15 @@ from oncue.stores.relational.rules import StoredRule, Wait, all_stored
 from oncue.stores.relational.rules import event as event_of
 
 
+class NewestAccepted(NamedTuple):
+    """Of the accepted events of a dependency, the first with the newest stamp."""
+
+    stamp: Stamp
+    event_n: int
+    event: Event | None
+    """None: it is no longer kept."""
+
+
 class PgPublication(Publication[PgJoined]):
     def __init__(
         self, store: RelationalPart[PgJoined], tx: PgJoined, now: Moment, bounds: Bounds
@@ -36,9 +45,11 @@ class PgPublication(Publication[PgJoined]):
         self._names: dict[int, Sequence[str]] = {}
         """By position of the event: the rules that are to decide on it."""
         self._matching: dict[int, Matching] = {}
+        self._decided: set[tuple[int, int]] = set()
+        """Rules and events on which they decided."""
         self._rules: dict[int, StoredRule] = {}
-        self._newest: dict[int, Logged] = {}
-        """By number of the dependency: the first of its accepted events with the newest stamp."""
+        self._newest: dict[int, NewestAccepted] = {}
+        """By number of the dependency."""
 
     def hold(self, events: Sequence[Event], since: PublishProgress) -> None:
         position, rules, _ = since
@@ -119,8 +130,10 @@ class PgPublication(Publication[PgJoined]):
     def _read_rules(self, events: Mapping[int, Event], held: list[int]) -> None:
         """What these rules are now that they are locked, and what the events match of them."""
         ns = {"ns": held}
-        matches, rules, dependencies, newest = self.tx.together(
+        known = {logged.n for logged in self._logged.values()} - self._fresh
+        matches, decided, rules, dependencies, newest = self.tx.together(
             ("events", "matches", {**_keys(events), **ns}),
+            ("events", "decided_on", {**ns, "events": sorted(known)}),
             ("rules", "rules_by_numbers", ns),
             ("rules", "dependencies_of", ns),
             ("events", "newest_of", ns),
@@ -128,21 +141,29 @@ class PgPublication(Publication[PgJoined]):
         for at, name, rule_n, dependency_n in matches:
             of_event = self._matching.setdefault(at, {})
             of_event.setdefault(name, (rule_n, []))[1].append(dependency_n)
+        self._decided = {(rule_n, event_n) for rule_n, event_n in decided}
         self._rules = {one.n: one for one in all_stored(rules, dependencies)}
-        self._newest = {n: Logged(row[0], event_of(row)) for n, *row in newest}
+        for n, stamp, event_n, *row in newest:
+            event = None if row[0] is None else event_of(row)
+            self._newest[n] = NewestAccepted(stamp, event_n, event)
+
+    def repeated(self, rule_n: int, event_n: int) -> list[Any]:
+        return super().repeated(rule_n, event_n) if (rule_n, event_n) in self._decided else []
 
     def rule(self, n: int) -> StoredRule:
         return self._rules[n]
 
     def newest(self, wait: Wait, t: Stamp) -> Stamp | None:
         known = self._newest.get(wait.n)
-        if known is None or known.event.stamp <= t:
-            return None if known is None else known.event.stamp
-        return super().newest(wait, t)
+        if known is None:
+            return None
+        return known.stamp if known.stamp <= t else super().newest(wait, t)
 
     def first_at(self, wait: Wait, stamp: Stamp) -> Event | None:
         known = self._newest.get(wait.n)
-        if known is not None and known.event.stamp == stamp:
+        if known is None or known.stamp < stamp:
+            return None
+        if known.stamp == stamp and known.event is not None:
             return known.event
         return super().first_at(wait, stamp)
 
@@ -162,12 +183,13 @@ class PgPublication(Publication[PgJoined]):
         rule, fired = known.rule, conclusion.job
         if fired is not None:
             rule = replace(rule, last_instant=fired.instant, last_job_id=fired.job.id)
+        self._decided.add((known.n, logged.n))
         self._rules[known.n] = known._replace(rule=rule, waits=waits, touched=True)
 
     def _accepted(self, dependency_n: int, logged: Logged) -> None:
-        known = self._newest.get(dependency_n)
-        if known is None or (-known.event.stamp, known.n) > (-logged.event.stamp, logged.n):
-            self._newest[dependency_n] = logged
+        known, stamp = self._newest.get(dependency_n), logged.event.stamp
+        if known is None or (-stamp, logged.n) < (-known.stamp, known.event_n):
+            self._newest[dependency_n] = NewestAccepted(stamp, logged.n, logged.event)
 
 
 def _columns(events: Iterable[Event]) -> dict[str, list[Any]]:

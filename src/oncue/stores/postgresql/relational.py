@@ -27,9 +27,9 @@ class PgRelational(PgMade, RelationalNouns[PgJoined]):
             if not synced:
                 joined.do("made", "not_synced", {})
             answer = call(joined)
-            if joined.has_changed_settings:  # last: everybody who changes settings waits for it
-                joined.do("queues", "changed", {})
             joined.flush()
+            if joined.has_changed_settings:  # last: everybody who changes settings waits for it
+                joined.run("queues", "changed")
             return answer
 
         return self.db.write(run)

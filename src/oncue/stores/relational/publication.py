@@ -89,6 +89,11 @@ class Publication(Generic[X]):
                 return known, False
         return log_event(self.tx, event, self.now, decided)
 
+    def repeated(self, rule_n: int, event_n: int) -> list[Any]:
+        """Count a repetition of what the rule decided on the event. The rows; none: it has not."""
+        params = {"rule_n": rule_n, "event_n": event_n, "now": self.now}
+        return self.tx.rows("events", "repeat", params)
+
     def rule(self, n: int) -> StoredRule:
         return numbered(self.tx, n)
 
@@ -143,8 +148,7 @@ class Publication(Generic[X]):
         new = 0
         for name in chosen:
             rule_n, matched = matching[name]
-            params = {"rule_n": rule_n, "event_n": logged.n, "now": self.now}
-            before = [] if fresh else self.tx.rows("events", "repeat", params)
+            before = [] if fresh else self.repeated(rule_n, logged.n)
             if before:
                 decisions += [decided(name, row) for row in before]
                 continue

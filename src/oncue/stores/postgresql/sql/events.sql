@@ -1,3 +1,5 @@
+-- Some statements here take arrays: `postgresql/joined.py: _GATHERED`.
+
 -- name: event_columns
 e.n, e.id, e.type, e.resource, e.stamp, e.received_at
 
@@ -34,7 +36,10 @@ JOIN oncue.events AS e ON e.type = f.type AND e.resource = f.resource AND e.stam
 ORDER BY e.type, e.resource, e.stamp FOR KEY SHARE OF e;
 
 -- name: count_decided
-UPDATE oncue.events SET decided = decided + :rules WHERE n = :n;
+UPDATE oncue.events AS e SET decided = decided + new.rules
+FROM (SELECT n, sum(rules) AS rules FROM unnest(:n::bigint[], :rules::bigint[]) AS new (n, rules)
+      GROUP BY n) AS new
+WHERE e.n = new.n;
 
 -- The dependencies d of rules r that the events at places `at` match, by their keys: see
 -- `postgresql/publication.py: _keys`.
@@ -50,6 +55,10 @@ SELECT DISTINCT f.at, r.name FROM {matched};
 -- name: matches
 SELECT f.at, r.name, r.n, d.n FROM {matched} WHERE r.n = ANY(:ns::bigint[]);
 
+-- name: decided_on
+SELECT DISTINCT rule_n, event_n FROM oncue.decisions
+WHERE rule_n = ANY(:ns::bigint[]) AND event_n = ANY(:events::bigint[]);
+
 -- name: repeat
 INSERT INTO oncue.decisions AS d (rule_n, event_n, dependency_n, decision, type, resource,
   life_seconds, decided_at, job_id, suppressed)
@@ -63,20 +72,25 @@ RETURNING type, resource, life_seconds, decision, decided_at, job_id, suppressed
 -- name: decide
 INSERT INTO oncue.decisions (rule_n, event_n, dependency_n, decision, type, resource, life_seconds,
   decided_at, job_id, suppressed)
-VALUES (:rule_n, :event_n, :dependency_n, :decision, :type, :resource, :life_seconds, :now, :job_id,
-  :suppressed);
+SELECT * FROM unnest(:rule_n::bigint[], :event_n::bigint[], :dependency_n::bigint[], :decision::text[],
+  :type::text[], :resource::text[], :life_seconds::bigint[], :now::bigint[], :job_id::text[],
+  :suppressed::text[]);
 
 -- name: accept
-INSERT INTO oncue.accepted (dependency_n, stamp, event_n) VALUES (:n, :stamp, :event_n);
+INSERT INTO oncue.accepted (dependency_n, stamp, event_n)
+SELECT * FROM unnest(:n::bigint[], :stamp::bigint[], :event_n::bigint[]);
 
 -- name: note_newest
-UPDATE oncue.dependencies SET newest = :stamp WHERE n = :n AND (newest IS NULL OR newest < :stamp);
+UPDATE oncue.dependencies AS d SET newest = greatest(newest, new.stamp)
+FROM (SELECT n, max(stamp) AS stamp FROM unnest(:n::bigint[], :stamp::bigint[]) AS new (n, stamp)
+      GROUP BY n) AS new
+WHERE d.n = new.n;
 
 -- name: note_stale
-UPDATE oncue.dependencies SET stale = true WHERE n = :n;
+UPDATE oncue.dependencies SET stale = true WHERE n = ANY(:n::bigint[]);
 
 -- name: touch
-UPDATE oncue.rules SET touched = true WHERE n = :n;
+UPDATE oncue.rules SET touched = true WHERE n = ANY(:n::bigint[]);
 
 -- name: newest
 SELECT stamp FROM oncue.accepted WHERE dependency_n = :n AND stamp <= :stamp ORDER BY stamp DESC LIMIT 1;
@@ -85,16 +99,22 @@ SELECT stamp FROM oncue.accepted WHERE dependency_n = :n AND stamp <= :stamp ORD
 SELECT {event_columns} FROM oncue.accepted AS a JOIN oncue.events AS e ON e.n = a.event_n
 WHERE a.dependency_n = :n AND a.stamp = :stamp ORDER BY a.event_n LIMIT 1;
 
--- Of each dependency of these rules: the newest stamp that was accepted, and the first event with it.
+-- Of each dependency of these rules: the newest stamp that was accepted, the first event with it, and
+-- that event itself, if it is kept still.
 -- name: newest_of
-SELECT d.n, newest.* FROM oncue.dependencies AS d CROSS JOIN LATERAL (
-  SELECT {event_columns} FROM oncue.accepted AS a JOIN oncue.events AS e ON e.n = a.event_n
+SELECT d.n, newest.stamp, newest.event_n, {event_columns}
+FROM oncue.dependencies AS d CROSS JOIN LATERAL (
+  SELECT a.stamp, a.event_n FROM oncue.accepted AS a
   WHERE a.dependency_n = d.n ORDER BY a.stamp DESC, a.event_n LIMIT 1) AS newest
+LEFT JOIN oncue.events AS e ON e.n = newest.event_n
 WHERE d.rule_n = ANY(:ns::bigint[]) AND NOT d.retired;
 
 -- name: fired
-UPDATE oncue.rules SET last_instant = :instant, last_job_id = :job_id, touched = true
-WHERE n = :n AND (last_instant IS NULL OR last_instant < :instant);
+UPDATE oncue.rules AS r SET last_instant = new.instant, last_job_id = new.job_id, touched = true
+FROM (SELECT DISTINCT ON (n) n, instant, job_id
+      FROM unnest(:n::bigint[], :instant::bigint[], :job_id::text[]) AS new (n, instant, job_id)
+      ORDER BY n, instant DESC) AS new
+WHERE r.n = new.n AND (r.last_instant IS NULL OR r.last_instant < new.instant);
 
 -- name: page
 SELECT {event_columns} FROM oncue.events AS e WHERE e.n < :before ORDER BY e.n DESC LIMIT :limit;

@@ -53,17 +53,29 @@ class PgPublication(Publication[PgJoined]):
 
     def hold(self, events: Sequence[Event], since: PublishProgress) -> None:
         position, rules, _ = since
-        some = range(position, min(len(events), position + publication.DECISIONS_AT_ONCE))
+        end = min(len(events), position + publication.DECISIONS_AT_ONCE)
+        chosen = {at: events[at] for at in range(position, end)}
+        look_for_rules = ("events", "candidates", _keys(chosen))
         if since == PublishProgress():
-            self._keep(events, known=False)
+            by_ids, stored, candidates = self.tx.together(
+                ("events", "by_ids", {"ids": [event.id for event in events]}),
+                ("events", "reserve", self._reservation(events)),
+                look_for_rules,
+            )
+            publication.refuse_known(events, by_ids)
+            self._fresh.update(map(self._note, stored))
+            self._keep(events)
         else:
-            self._keep((events[at] for at in some), known=True)
-        self._names = self._candidates({at: events[at] for at in some})
+            self._keep(chosen.values())
+            [candidates] = self.tx.together(look_for_rules)
+        names: dict[int, list[str]] = {}
+        for at, name in candidates:
+            names.setdefault(at, []).append(name)
+        self._names = {at: sorted(of_event) for at, of_event in names.items()}
         if rules is not None:
             self._names[position] = rules
-        held = self._lock_rules(some)
-        if held:
-            self._read_rules({at: events[at] for at in some}, held)
+        if held := self._lock_rules(chosen):
+            self._read_rules(chosen, held)
 
     def matching(
         self, at: int, event: Event, names: Sequence[str] | None, room: int
@@ -78,40 +90,34 @@ class PgPublication(Publication[PgJoined]):
             self.tx.do("events", "count_decided", {"n": logged.n, "rules": decided})
         return logged, is_fresh
 
-    def _keep(self, events: Iterable[Event], *, known: bool) -> None:
-        """See that these events are there, and stay until the end of the transaction. `known`: they
-        probably are."""
+    def _reservation(self, events: Iterable[Event]) -> dict[str, Any]:
+        """Parameters of `events.sql: reserve`, with the first event of each fact."""
         wanted: dict[Fact, Event] = {}
         for event in events:
             wanted.setdefault(event.fact, event)
-        missing = list(wanted.values())
-        if known:
-            missing = self._find(missing)
-        while missing:
-            for row in self.tx.rows("events", "reserve", {**_columns(missing), "now": self.now}):
-                self._fresh.add(self._note(row))
-            missing = self._find([one for one in missing if one.fact not in self._logged])
-            # Their ids belong to other events; or they were removed between the two statements.
-            publication.refuse_taken(self.tx, missing)
+        return {**_columns(wanted.values()), "now": self.now}
 
-    def _find(self, events: Sequence[Event]) -> list[Event]:
-        """Those that are not there."""
-        if events:
-            for row in self.tx.rows("events", "keep", _columns(events)):
+    def _keep(self, events: Iterable[Event]) -> None:
+        """See that these events are there, and stay until the end of the transaction."""
+        missing = self._find(events)
+        while missing:  # their ids belong to other events; or they have been removed
+            publication.refuse_taken(self.tx, missing)
+            stored = self.tx.rows("events", "reserve", self._reservation(missing))
+            self._fresh.update(map(self._note, stored))
+            missing = self._find(missing)
+
+    def _find(self, events: Iterable[Event]) -> list[Event]:
+        """Look for those that this transaction does not know. Those that are not there."""
+        unknown = [one for one in events if one.fact not in self._logged]
+        if unknown:
+            for row in self.tx.rows("events", "keep", _columns(unknown)):
                 self._note(row)
-        return [one for one in events if one.fact not in self._logged]
+        return [one for one in unknown if one.fact not in self._logged]
 
     def _note(self, row: Sequence[Any]) -> int:
         logged = Logged(row[0], event_of(row))
         self._logged[logged.event.fact] = logged
         return logged.n
-
-    def _candidates(self, events: Mapping[int, Event]) -> dict[int, Sequence[str]]:
-        """By position: the names of all rules that the event matches, in order."""
-        names: dict[int, list[str]] = {}
-        for at, name in self.tx.rows("events", "candidates", _keys(events)):
-            names.setdefault(at, []).append(name)
-        return {at: sorted(of_event) for at, of_event in names.items()}
 
     def _lock_rules(self, some: Iterable[int]) -> list[int]:
         """Lock the rules that this transaction has room for. Their numbers."""

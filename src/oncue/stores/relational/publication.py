@@ -62,7 +62,10 @@ class Publication(Generic[X]):
         self.reserved: frozenset[int] = frozenset()
 
     def hold(self, events: Sequence[Event], since: PublishProgress) -> None:
-        """Keep others from what this transaction may decide, before it decides anything."""
+        """Before anything is decided: keep others from what this transaction may decide. The first
+        of a call raises if an id is taken."""
+        if since == PublishProgress():
+            refuse_taken(self.tx, events)
 
     def matching(
         self, at: int, event: Event, names: Sequence[str] | None, room: int
@@ -115,9 +118,6 @@ class Publication(Generic[X]):
     ) -> tuple[list[tuple[int, Published]], PublishProgress]:
         """Go on: the additions to the answers, by position, and how far it has come then. The first
         transaction of a call stores all events: if an id is taken, nothing is stored."""
-        is_first = since == PublishProgress()
-        if is_first:
-            refuse_taken(self.tx, events)
         self.hold(events, since)
         parts: list[tuple[int, Published]] = []
         room = DECISIONS_AT_ONCE
@@ -131,7 +131,7 @@ class Publication(Generic[X]):
             if rules:
                 break
             position, rules = position + 1, None
-        if is_first:
+        if since == PublishProgress():
             rest = range(position, len(events))
             self.reserved = frozenset(at for at in rest if self.log(at, events[at])[1])
         return parts, PublishProgress(position, rules, self.reserved)
@@ -254,5 +254,9 @@ def refuse_taken(tx: RelationalTx, events: Sequence[Event]) -> None:
     if not events:
         return
     params = {"ids": tx.texts([event.id for event in events])}
-    found = tx.rows("events", "by_ids", params)
+    refuse_known(events, tx.rows("events", "by_ids", params))
+
+
+def refuse_known(events: Sequence[Event], found: Sequence[Sequence[Any]]) -> None:
+    """The same, with the rows of `events.sql: by_ids`."""
     core.refuse_taken(events, {row[0]: tuple(row[1:]) for row in found})

@@ -67,6 +67,11 @@ class PgJoined:
     def numbers(self, values: Iterable[int], /) -> list[int]:
         return list(values)
 
+    @property
+    def silent(self) -> PgTx:
+        """For other parts of the store that run no statement."""
+        return self._tx
+
     def tell(self, queue: str | None, due_at: Moment, /) -> None:
         """The revision of the settings is raised at the end of the transaction."""
         self._tx.tell(queue, due_at)

@@ -35,7 +35,7 @@ class PgMade(PgJobs):
         params = {"rule": None, "instant": None, "schedule": None, **job._asdict(), **source}
         params["shard"] = shard_of(job.id, self._shards_of(job.queue))
         tx.do("made", "insert", {name: params[name] for name in _COLUMNS})
-        tx.tell(job.queue, job.due_at)
+        self._announce(tx.silent, [job])
 
     def _job_in(self, tx: PgJoined, job_id: str | None) -> Job | None:
         if job_id is None:

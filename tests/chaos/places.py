@@ -1,5 +1,5 @@
-"""Where the jobs of a kill run are: a SQLite file, or a table of DynamoDB that is made for the run
-and goes with it."""
+"""Where the jobs of a kill run are: a SQLite file, or a table of DynamoDB or a schema of PostgreSQL
+that is made for the run and goes with it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from uuid import uuid4
+
+import psycopg
 
 from oncue.clock import SystemClock
 from oncue.core.job import JobFilter
@@ -19,6 +21,7 @@ from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
 from tests.servers import dynamodb_endpoint
 from tests.servers.clients import dynamodb_client
+from tests.servers.postgres import postgres_url
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 UNFINISHED = (State.SCHEDULED, *sorted(LIVE))
@@ -41,8 +44,21 @@ class Terms(NamedTuple):
 ON_DYNAMODB = Terms(lease_seconds=3.0, early_ms=1000, look_seconds=0.5)
 
 
+# Processes on it read one clock, corrected by each for itself, and a claim is a few journeys.
+ON_POSTGRESQL = Terms(lease_seconds=2.0, early_ms=5)
+
+
 def terms_of(url: str) -> Terms:
-    return ON_DYNAMODB if url.startswith("dynamodb:") else Terms()
+    return {"dynamodb": ON_DYNAMODB, "postgresql": ON_POSTGRESQL}.get(_kind(url), Terms())
+
+
+def _kind(url: str) -> str:
+    return url.partition(":")[0]
+
+
+def unused_schema(server: str | None = None) -> str:
+    """The URL of a schema that does not exist, on that server or on the session's."""
+    return f"{server or postgres_url()}?schema=kills{uuid4().hex}"
 
 
 def unused_table() -> str:
@@ -53,7 +69,10 @@ def unused_table() -> str:
 @contextmanager
 def opened(url: str) -> Iterator[Store]:
     """The empty store of that URL, made for the caller."""
-    if not url.startswith("dynamodb:"):
+    if _kind(url) == "postgresql":
+        yield from _opened_schema(url)
+        return
+    if _kind(url) != "dynamodb":
         store = open_store(url)
         try:
             yield store
@@ -66,6 +85,17 @@ def opened(url: str) -> Iterator[Store]:
         yield _new_store(address.table, client)
     finally:
         client.delete_table(TableName=address.table)
+
+
+def _opened_schema(url: str) -> Iterator[Store]:
+    store = open_store(url)
+    try:
+        yield store
+    finally:
+        store.close()
+        server, _, schema = url.partition("?schema=")
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
 
 
 def _new_store(name: str, client: Any) -> Store:

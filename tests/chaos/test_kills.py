@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.kills import FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
-from tests.chaos.places import unused_table
+from tests.chaos.kills import EVERYBODY, FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
+from tests.chaos.places import unused_schema, unused_table
 
 # The promise is two seconds. Here a process must be started, on a machine that is busy with other
 # tests; `make chaos` is stricter.
@@ -54,6 +54,23 @@ def test_every_promise_survives_dispatchers_of_one_queue_in_dynamodb(
         takeover_seconds=TAKEOVER_SECONDS,
         crew=crew,
         url=unused_table(),
+    )
+    card = run.run()
+    assert card.green, f"\n{card}"
+
+
+@pytest.mark.parametrize("crew", [EVERYBODY, TWO_DISPATCHERS], ids=["everybody", "two"])
+def test_every_promise_survives_processes_that_are_killed_on_postgresql(
+    tmp_path: Path, crew: Crew
+) -> None:
+    run = KillRun(
+        tmp_path,
+        jobs=2_000,
+        kills=10,
+        seconds=240,
+        takeover_seconds=TAKEOVER_SECONDS,
+        crew=crew,
+        url=unused_schema(),
     )
     card = run.run()
     assert card.green, f"\n{card}"

@@ -16,7 +16,7 @@ from oncue.stores.sqlite.statements import load
 
 NOUNS = (
     *("jobs", "bulk", "claims", "ranges", "queues", "rules", "events", "schedules", "access"),
-    *("transfer", "leases", "watching", "nodes"),
+    *("transfer", "rules_transfer", "leases", "watching", "nodes"),
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "lapse_columns", "not_covered", "heard_outside"}

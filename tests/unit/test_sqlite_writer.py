@@ -20,6 +20,7 @@ from oncue.core.job import Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.scheduler import Scheduler
+from oncue.stores.relational import rows as relational_rows
 from oncue.stores.sqlite import SqliteStore, listing, rows
 from tests.contract.changing import CANCEL
 from tests.contract.desk import claim_due, together
@@ -267,7 +268,7 @@ def test_what_is_read_at_once_is_bounded_by_its_size(
 def test_a_page_is_bounded_by_its_size_and_nothing_is_left_out(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "BATCH_BYTES", 5)
+    monkeypatch.setattr(relational_rows, "BATCH_BYTES", 5)
     names = [f"job-{n}" for n in range(9)]
     store.insert([new(name) for name in names], NOW)  # payloads of two bytes
     assert list(map(len, pages(store, 9))) == [3, 3, 3, 0]

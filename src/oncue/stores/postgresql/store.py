@@ -17,13 +17,14 @@ from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.listing import PgListing
 from oncue.stores.postgresql.news import PgNews
 from oncue.stores.postgresql.queues import PgQueues
+from oncue.stores.postgresql.relational import PgRelational
 from oncue.stores.postgresql.settings import KnownSettings
 from oncue.stores.postgresql.transfer import PgTransfer
 
 DEFAULT_SHARDS = 4
 
 
-class PgStore(PgQueues, PgListing, PgBulk, PgTransfer):
+class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
     """`oncue.ports.store.Store` on a schema of a PostgreSQL database. Without a clock of the
     caller, time is that of the server."""
 
@@ -61,7 +62,11 @@ class PgStore(PgQueues, PgListing, PgBulk, PgTransfer):
         return self._news.watch(listener, queues)
 
     def prune(self, kept: Retention, now: Moment, limit: int) -> Pruned:
-        return self._prune_jobs(kept, now, limit)
+        jobs = self._prune_jobs(kept, now, limit)
+        with self._read() as tx:
+            are_over = self._are_events_over(tx, now, kept.bounds)
+        more = are_over and self._prune_events(now, kept.bounds, limit)
+        return Pruned(jobs.jobs, jobs.more or more)
 
     def describe(self) -> StoreFacts:
         address = self.db.address

@@ -11,21 +11,17 @@ from oncue.clock import SystemClock
 from oncue.core.errors import StoreUnusable
 from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener, StoreFacts, Traits
-from oncue.stores.sqlite.access import SqliteTokens
 from oncue.stores.sqlite.changes import SqliteChanges
 from oncue.stores.sqlite.claims import SqliteClaims
 from oncue.stores.sqlite.connection import file_system, pragma, require_current, tables
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.events import SqliteEvents
 from oncue.stores.sqlite.jobs import SqliteJobs
-from oncue.stores.sqlite.nodes import SqliteNodes
 from oncue.stores.sqlite.presence import steps
 from oncue.stores.sqlite.pruning import SqlitePruning
 from oncue.stores.sqlite.queues import SqliteQueues
 from oncue.stores.sqlite.ranges import SqliteRanges
 from oncue.stores.sqlite.reclaims import SqliteReclaims
-from oncue.stores.sqlite.rules import SqliteRules
-from oncue.stores.sqlite.schedules import SqliteSchedules
+from oncue.stores.sqlite.relational import SqliteRelational
 from oncue.stores.sqlite.statements import load, migrations
 from oncue.stores.sqlite.transfer import SqliteTransfer
 from oncue.stores.sqlite.watching import WATCH_SECONDS
@@ -38,13 +34,9 @@ class SqliteStore(
     SqliteReclaims,
     SqliteRanges,
     SqliteQueues,
-    SqliteRules,
-    SqliteEvents,
     SqlitePruning,
-    SqliteSchedules,
+    SqliteRelational,
     SqliteTransfer,
-    SqliteTokens,
-    SqliteNodes,
 ):
     """`oncue.ports.store.Store` on one file. Its clock is the one it was given: on a single machine
     every process reads the same."""

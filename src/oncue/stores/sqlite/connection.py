@@ -13,6 +13,7 @@ import apsw
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
 from oncue.stores.sqlite.presence import side_files, steps, users_of_another
 from oncue.stores.sqlite.statements import migrations
+from oncue.stores.sqlite.tx import SqliteTx
 
 APPLICATION_ID = 0x6F6E6375  # "oncu": tells our files from other people's
 PAGE_SIZE = 8192
@@ -34,15 +35,15 @@ class Handle:
 
     __slots__ = ("_connection", "_open", "lock", "owner")
 
-    def __init__(self, open_it: Callable[[], apsw.Connection]) -> None:
+    def __init__(self, open_it: Callable[[], SqliteTx]) -> None:
         self.lock = threading.Lock()
         self.owner: int | None = None
         """The thread that reads with it."""
         self._open = open_it
-        self._connection: apsw.Connection | None = None
+        self._connection: SqliteTx | None = None
 
     @property
-    def connection(self) -> apsw.Connection:
+    def connection(self) -> SqliteTx:
         """Only for the holder of the lock."""
         found = self._connection
         if found is None:
@@ -61,13 +62,13 @@ class Handle:
             found.close()
 
 
-def connect(path: Path, check_file: Callable[[], None] = lambda: None) -> apsw.Connection:
+def connect(path: Path, check_file: Callable[[], None] = lambda: None) -> SqliteTx:
     """A connection with every durability setting in force and read back. `check_file` is called
     once the file is open and before it is read: if another file has taken the place, it must raise,
     because SQLite would take the log at the path for that of the new file, and damage it."""
     with translated(path):
         # Never creates the file: one that was deleted must not come back empty.
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection = SqliteTx(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             check_file()
         except BaseException:

@@ -23,6 +23,7 @@ from oncue.stores.sqlite.presence import Presence
 from oncue.stores.sqlite.rows import texts
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.turnstile import Turnstile
+from oncue.stores.sqlite.tx import SqliteTx
 from oncue.stores.sqlite.watching import Watching
 from oncue.stores.sqlite.writer import Writer, closed
 
@@ -78,13 +79,13 @@ class Database:
             self.presence.note_file()
         self.writer.probe(lambda connection: None)  # opens it and with it the log
 
-    def _new_handle(self, open_it: Callable[[], apsw.Connection]) -> Handle:
+    def _new_handle(self, open_it: Callable[[], SqliteTx]) -> Handle:
         handle = Handle(open_it)
         with self._opening:
             self._handles = [*self._handles, handle]
         return handle
 
-    def _connect(self) -> apsw.Connection:
+    def _connect(self) -> SqliteTx:
         place = Path(self.presence.place)
         fork.refuse_abandoned(place)
         try:
@@ -101,23 +102,24 @@ class Database:
             return missing
         return translate(error, self.path)
 
-    def _open_writer(self) -> apsw.Connection:
+    def _open_writer(self) -> SqliteTx:
         self.presence.check()
         connection = self._connect()
+        connection.note = self.watching.note
         connection.set_busy_handler(self._turnstile.wait_for_lock)
         pragma(connection, "user_version")  # opens the log
         self.presence.note_log(opened=True)
         self._turnstile.open(self.presence.log)
         return connection
 
-    def write(self, call: Callable[[apsw.Connection], T], *, synced: bool = True) -> T:
+    def write(self, call: Callable[[SqliteTx], T], *, synced: bool = True) -> T:
         """Run `call` in a write transaction, shared with others where that saves a commit. See
         `Writer.run` for `synced`."""
         self._refuse_after_fork()
         return self.writer.run(lambda: call(self.writer.connection), synced=synced)
 
     @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
+    def reading(self) -> Iterator[SqliteTx]:
         """A connection for reading; inside a write, the writer's own."""
         self._refuse_after_fork()
         if self.writer.inside:
@@ -133,7 +135,8 @@ class Database:
         try:
             with handle.lock:
                 handle.owner = threading.get_ident()
-                with handle.connection as connection:  # one snapshot, however many statements
+                connection = handle.connection
+                with connection:  # one snapshot, however many statements
                     yield connection
         except apsw.Error as error:
             raise self._trouble(error) from error

@@ -18,7 +18,7 @@ from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, maybe_datetime, to_datetime
 from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.rules_transfer import RulesTransfer
+from oncue.stores.sqlite.database import StorePart
 
 SQL = rows.load("transfer")
 ENSURE_QUEUES = rows.load("queues")["ensure"]
@@ -31,7 +31,7 @@ _JOB = len(Job._fields)  # columns of `export`; what follows is the rest of a Du
 _INSTANT = Job._fields.index("instant")
 
 
-class SqliteTransfer(RulesTransfer):
+class SqliteTransfer(StorePart):
     def export(self, after: Cursor | None, limit: int) -> Page[DumpedJob]:
         with self.db.reading() as tx, tx:  # one snapshot for jobs and their histories
             found = rows.fetch(tx, SQL["export"], {"after": after or "", "limit": limit})

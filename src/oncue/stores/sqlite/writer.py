@@ -21,6 +21,7 @@ import apsw
 from oncue.core.errors import OncueError, StoreError, StoreUnavailable
 from oncue.stores.sqlite.connection import Handle
 from oncue.stores.sqlite.turnstile import Turnstile
+from oncue.stores.sqlite.tx import SqliteTx
 
 T = TypeVar("T")
 log = logging.getLogger("oncue.store")
@@ -133,7 +134,7 @@ class Writer:
         self._closed = False
 
     @property
-    def connection(self) -> apsw.Connection:
+    def connection(self) -> SqliteTx:
         return self._handle.connection
 
     @property

@@ -5,23 +5,25 @@ e.n, e.id, e.type, e.resource, e.stamp, e.received_at
 SELECT id, type, resource, stamp FROM events WHERE id IN carray(:ids);
 
 -- name: by_fact
-SELECT {event_columns} FROM events AS e WHERE e.type = ?1 AND e.resource = ?2 AND e.stamp = ?3;
+SELECT {event_columns} FROM events AS e WHERE e.type = :type AND e.resource = :resource AND e.stamp = :stamp;
 
 -- name: store
 INSERT INTO events (id, type, resource, stamp, received_at, decided)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING RETURNING n;
+VALUES (:id, :type, :resource, :stamp, :now, :decided) ON CONFLICT DO NOTHING RETURNING n;
 
 -- name: count_decided
 UPDATE events SET decided = decided + :rules WHERE n = :n;
 
 -- name: matching
 SELECT r.name, r.n, d.n FROM dependencies AS d CROSS JOIN rules AS r ON r.n = d.rule_n
-WHERE d.retired = 0 AND d.type = ?1 AND d.key IN carray(?2) AND (d.below = 0 OR d.key <> ?3);
+WHERE d.retired = 0 AND d.type = :type AND d.key IN carray(:keys)
+  AND (d.below = 0 OR d.key <> :exact);
 
 -- name: matching_of
 SELECT r.name, r.n, d.n FROM rules AS r CROSS JOIN dependencies AS d ON d.rule_n = r.n
-WHERE r.name IN carray(?4) AND r.deleted = 0
-  AND d.retired = 0 AND d.type = ?1 AND d.key IN carray(?2) AND (d.below = 0 OR d.key <> ?3);
+WHERE r.name IN carray(:names) AND r.deleted = 0
+  AND d.retired = 0 AND d.type = :type AND d.key IN carray(:keys)
+  AND (d.below = 0 OR d.key <> :exact);
 
 -- name: repeat
 INSERT INTO decisions (rule_n, event_n, dependency_n, decision, type, resource, life_seconds,
@@ -35,26 +37,27 @@ RETURNING type, resource, life_seconds, decision, decided_at, job_id, suppressed
 -- name: decide
 INSERT INTO decisions (rule_n, event_n, dependency_n, decision, type, resource, life_seconds,
   decided_at, job_id, suppressed)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+VALUES (:rule_n, :event_n, :dependency_n, :decision, :type, :resource, :life_seconds, :now, :job_id,
+  :suppressed);
 
 -- name: accept
-INSERT INTO accepted (dependency_n, stamp, event_n) VALUES (?1, ?2, ?3);
+INSERT INTO accepted (dependency_n, stamp, event_n) VALUES (:n, :stamp, :event_n);
 
 -- name: note_newest
-UPDATE dependencies SET newest = ?2 WHERE n = ?1;
+UPDATE dependencies SET newest = :stamp WHERE n = :n AND (newest IS NULL OR newest < :stamp);
 
 -- name: note_stale
-UPDATE dependencies SET stale = 1 WHERE n = ?1;
+UPDATE dependencies SET stale = 1 WHERE n = :n;
 
 -- name: touch
-UPDATE rules SET touched = 1 WHERE n = ?1;
+UPDATE rules SET touched = 1 WHERE n = :n;
 
 -- name: newest
-SELECT stamp FROM accepted WHERE dependency_n = ?1 AND stamp <= ?2 ORDER BY stamp DESC LIMIT 1;
+SELECT stamp FROM accepted WHERE dependency_n = :n AND stamp <= :stamp ORDER BY stamp DESC LIMIT 1;
 
 -- name: validating
 SELECT {event_columns} FROM accepted AS a JOIN events AS e ON e.n = a.event_n
-WHERE a.dependency_n = ?1 AND a.stamp = ?2 ORDER BY a.event_n LIMIT 1;
+WHERE a.dependency_n = :n AND a.stamp = :stamp ORDER BY a.event_n LIMIT 1;
 
 -- name: fired
 UPDATE rules SET last_instant = :instant, last_job_id = :job_id, touched = 1

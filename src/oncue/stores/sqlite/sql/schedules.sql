@@ -16,21 +16,23 @@ WHERE s.paused = 0 AND s.wake_at IS NOT NULL AND s.wake_at <= :until
 ORDER BY s.wake_at LIMIT :limit;
 
 -- name: remove_schedule
-DELETE FROM schedules WHERE revision = ?1 AND next_at IS ?2 AND wake_at IS ?3
+DELETE FROM schedules WHERE revision = :revision AND next_at IS :seen_next AND wake_at IS :seen_wake
 RETURNING recorded;
 
 -- name: put_schedule
 INSERT INTO schedules (name, cron, every_ms, timezone, queue, payload, owner, event_type,
   resource_id, catch_up, overlap, paused, anchor_at, zone_digest, created_at, updated_at, next_at,
   wake_at, last_at, last_job_id, recorded)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (:name, :cron, :every_ms, :timezone, :queue, :payload, :owner, :event_type, :resource_id,
+  :catch_up, :overlap, :paused, :anchor_at, :zone_digest, :created_at, :updated_at, :next_at,
+  :wake_at, :last_at, :last_job_id, :recorded)
 ON CONFLICT (name) DO NOTHING;
 
 -- name: advance
-UPDATE schedules SET next_at = ?4, wake_at = ?5, last_at = ?6, last_job_id = ?7,
-  recorded = recorded + ?8
-WHERE revision = ?1 AND next_at IS ?2 AND wake_at IS ?3
-RETURNING recorded - ?8;
+UPDATE schedules SET next_at = :next_at, wake_at = :wake_at, last_at = :last_at,
+  last_job_id = :last_job_id, recorded = recorded + :count
+WHERE revision = :revision AND next_at IS :seen_next AND wake_at IS :seen_wake
+RETURNING recorded - :count;
 
 -- name: insert_occurrence
 INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, schedule,
@@ -43,10 +45,11 @@ DELETE FROM jobs WHERE id = :id;
 
 -- name: record_outcome
 INSERT OR REPLACE INTO outcomes (schedule, place, number, fate, at, until, decided_at, count, job_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (:schedule, :place, :number, :fate, :at, :until, :decided_at, :count, :job_id);
 
 -- name: redecide
-UPDATE outcomes SET fate = ?1, decided_at = ?2 WHERE schedule = ?3 AND job_id = ?4;
+UPDATE outcomes SET fate = :fate, decided_at = :decided_at
+WHERE schedule = :name AND job_id = :job_id;
 
 -- name: forget_outcomes
 DELETE FROM outcomes WHERE schedule = :name;

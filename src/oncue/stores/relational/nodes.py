@@ -1,4 +1,4 @@
-"""Nodes in SQLite."""
+"""Nodes in a store on SQL."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import asdict
 
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.nodes import NOTHING, NodeReport, lease_bounds
-from oncue.stores.sqlite import rows
-from oncue.stores.sqlite.database import StorePart
-
-SQL = rows.load("nodes")
+from oncue.stores.relational.part import RelationalPart, X
+from oncue.stores.relational.rows import reader
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-_node = rows.reader(NodeReport, dispatches=_names, works=_names)
+_node = reader(NodeReport, dispatches=_names, works=_names)
 
 
-class SqliteNodes(StorePart):
+class RelationalNodes(RelationalPart[X]):
+    """Implements `oncue.ports.nodes.NodeStore`."""
+
     def report_node(self, report: NodeReport) -> None:
         seen_at = from_datetime(report.seen_at)
         after, before = lease_bounds(seen_at)
@@ -32,16 +32,14 @@ class SqliteNodes(StorePart):
             "works": json.dumps(report.works),
         }
 
-        def write(tx: rows.Tx) -> None:
-            tx.execute(SQL["prune"], {"after": after, "before": before})
-            tx.execute(SQL["forget" if report.running == NOTHING else "report"], params)
+        def write(tx: X) -> None:
+            tx.do("nodes", "prune", {"after": after, "before": before})
+            tx.do("nodes", "forget" if report.running == NOTHING else "report", params)
 
-        self.db.write(write, synced=False)
+        self._write(write, synced=False)
 
     def nodes(self, now: Moment) -> list[NodeReport]:
         after, before = lease_bounds(now)
-        with self.db.reading() as tx:
-            return [
-                _node(row)
-                for row in rows.fetch(tx, SQL["alive"], {"after": after, "before": before})
-            ]
+        with self._read() as tx:
+            found = tx.rows("nodes", "alive", {"after": after, "before": before})
+            return [_node(row) for row in found]

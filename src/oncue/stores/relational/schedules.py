@@ -25,10 +25,9 @@ class RelationalSchedules(RelationalPart[X]):
         return [position for position, one in enumerate(advances) if not self._advance(tx, one)]
 
     def _advance(self, tx: X, one: Advance) -> bool:
-        made = ((outcome, self._job_in(tx, outcome.job_id)) for outcome in one.withdrawn)
-        if not all(is_as_made(job, outcome) for outcome, job in made):
+        if one.withdrawn and not self._are_as_made(tx, one.withdrawn):
             return False
-        is_progress = one.is_progress
+        name, is_progress = one.name, one.is_progress
         recorded = _recorded(tx, one, is_progress)
         if recorded is None:
             return False
@@ -37,15 +36,18 @@ class RelationalSchedules(RelationalPart[X]):
             self._withdraw(tx, outcome.job_id)
             decided_at = from_datetime(outcome.decided_at)
             what = {"fate": str(outcome.fate), "decided_at": decided_at}
-            tx.do("schedules", "redecide", {"name": one.name, "job_id": outcome.job_id, **what})
+            tx.do("schedules", "redecide", {"name": name, "job_id": outcome.job_id, **what})
         if one.then is None:
-            tx.do("schedules", "forget_outcomes", {"name": one.name})
+            tx.do("schedules", "forget_outcomes", {"name": name})
         for job in one.jobs:
-            self._insert_occurrence(tx, job, one.name)
-        _record(tx, one.name, recorded, one.outcomes)
+            self._insert_occurrence(tx, job, name)
+        _record(tx, name, recorded, one.outcomes)
         if not is_progress:
             tx.tell(None, 0)
         return True
+
+    def _are_as_made(self, tx: X, withdrawn: Sequence[Outcome]) -> bool:
+        return all(is_as_made(self._job_in(tx, one.job_id), one) for one in withdrawn)
 
     def schedule(self, name: str) -> Schedule | None:
         found = self._schedules("schedule", {"name": name})
@@ -87,14 +89,23 @@ def _recorded(tx: RelationalTx, one: Advance, is_progress: bool) -> int | None:
     if seen is None:
         return 0 if then is not None and _insert(tx, then, one, 0) else None
     was = seen.progress
-    params = {"revision": seen.revision, "seen_next": was.next_at, "seen_wake": was.wake_at}
     recorded: Any
     if then is not None and is_progress:
-        progress = one.progress or then.progress
-        params |= {**progress._asdict(), "count": len(one.outcomes)}
-        recorded = tx.run("schedules", "advance", params).get
+        next_at, wake_at, last_at, last_job_id = one.progress or then.progress
+        step = {
+            "revision": seen.revision,
+            "seen_next": was.next_at,
+            "seen_wake": was.wake_at,
+            "next_at": next_at,
+            "wake_at": wake_at,
+            "last_at": last_at,
+            "last_job_id": last_job_id,
+            "count": len(one.outcomes),
+        }
+        recorded = tx.run("schedules", "advance", step).get
     else:
-        recorded = tx.run("schedules", "remove_schedule", params).get
+        as_seen = {"revision": seen.revision, "seen_next": was.next_at, "seen_wake": was.wake_at}
+        recorded = tx.run("schedules", "remove_schedule", as_seen).get
         if recorded is not None and then is not None:
             _insert(tx, then, one, recorded)
     return None if recorded is None else int(recorded)
@@ -128,13 +139,14 @@ def _insert(tx: RelationalTx, schedule: Schedule, one: Advance, recorded: int) -
 
 def _record(tx: RelationalTx, name: str, recorded: int, outcomes: Sequence[Outcome]) -> None:
     for number, one in enumerate(outcomes, start=recorded):
+        at = from_datetime(one.at)
         params = {
             "schedule": name,
             "place": number % OUTCOMES_KEPT,
             "number": number,
             "fate": str(one.fate),
-            "at": from_datetime(one.at),
-            "until": from_datetime(one.until),
+            "at": at,
+            "until": at if one.until == one.at else from_datetime(one.until),
             "decided_at": from_datetime(one.decided_at),
             "count": one.count,
             "job_id": one.job_id,

@@ -16,7 +16,7 @@ from tests.stores.lacking import EVERY_LACK, lacking
 from tests.stores.postgres import open_postgres
 
 KINDS = ("memory", "sqlite", "hostile", "postgresql", "dynamodb")
-SERVED = frozenset({"dynamodb"})
+SERVED = frozenset({"dynamodb", "postgresql"})
 """Kinds whose calls wait for a server: long matrices are sampled there."""
 SHARDS = 4  # of a queue on the hostile store and in DynamoDB
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import selectors
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -50,11 +52,13 @@ class PgNews:
         look: Look,
         known: KnownLines,
         clock: Callable[[], Clock],
+        mark: str,
     ) -> None:
-        """`known` is told before the listeners."""
+        """`known` is told before the listeners. `mark`: of the settings that are known."""
         self._db = db
         self._look = look
         self._known = known
+        self._mark = mark
         self._clock = clock
         self.listens = db.address.listen != "no"
         self.channel = f"oncue_{db.address.schema}"
@@ -68,7 +72,8 @@ class PgNews:
         self._to_send = threading.Event()
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._connection: psycopg.Connection[Any] | None = None
+        self._sender_pid = 0
+        self._waking = os.pipe()
 
     @property
     def rest_seconds(self) -> float:
@@ -117,15 +122,17 @@ class PgNews:
             tell(listeners, queue, due_at)
 
     def close(self) -> None:
+        if self._closing.is_set():
+            return
         self._closing.set()
         self._to_send.set()
-        connection = self._connection
-        if connection is not None:
-            with suppress(psycopg.Error):
-                connection.cancel_safe(timeout=1.0)
+        os.write(self._waking[1], b"x")
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(5.0)
+        for end in self._waking if not any(one.is_alive() for one in self._threads) else ():
+            with suppress(OSError):
+                os.close(end)
 
     # What other processes are told.
 
@@ -135,6 +142,7 @@ class PgNews:
                 with self._db.connect() as connection:
                     # What is told is a hint: no commit need wait for the disk because of it.
                     connection.execute("SET synchronous_commit = off")
+                    self._sender_pid = connection.info.backend_pid
                     self._send_on(connection)
             except psycopg.Error as error:
                 log.debug("other processes could not be told: %s", error)
@@ -158,7 +166,6 @@ class PgNews:
         while not self._closing.is_set():
             try:
                 with self._db.connect() as connection:
-                    self._connection = connection
                     connection.execute(f"LISTEN {self.channel}".encode())
                     self._known.hears(True)
                     self._hear_on(connection)
@@ -167,40 +174,39 @@ class PgNews:
                 self._closing.wait(uniform(0.5, 1.0) * RETRY_SECONDS)
             finally:
                 self._known.hears(False)
-                self._connection = None
 
     def _hear_on(self, connection: psycopg.Connection[Any]) -> None:
-        mark = self._look_around(None)
-        while not self._closing.is_set():
-            rest = uniform(0.8, 1.0) * LISTEN_SECONDS
-            for notice in connection.notifies(timeout=rest, stop_after=1):
-                if notice.pid != connection.info.backend_pid:
-                    self._tell(*_read_notice(notice.payload))
-                break
-            else:
-                mark = self._look_around(mark)
+        self._look_around()
+        with selectors.DefaultSelector() as ready:
+            ready.register(connection.fileno(), selectors.EVENT_READ)
+            ready.register(self._waking[0], selectors.EVENT_READ)
+            while not self._closing.is_set():
+                if not ready.select(uniform(0.8, 1.0) * LISTEN_SECONDS):
+                    self._look_around()
+                for notice in connection.notifies(timeout=0):
+                    if notice.pid != self._sender_pid:  # what this process tells it knows
+                        self._tell(*_read_notice(notice.payload))
 
     def _poll(self) -> None:
-        mark: str | None = None
         while not self._closing.wait(uniform(0.8, 1.0) * POLL_SECONDS):
-            mark = self._look_around(mark)
+            self._look_around()
 
-    def _look_around(self, mark: str | None) -> str | None:
-        """Look what is due, and whether settings have changed since the mark; the mark now."""
+    def _look_around(self) -> None:
+        """Look what is due, and whether settings have changed since the last look."""
         with self._lock:
             listeners = list(self._listeners)
         if not listeners:
-            return mark
+            return
         try:
             found, dues = self._look(awaited_by(listeners))
         except StoreError as error:
             log.debug("looking for news failed: %s", error)
-            return mark
+            return
         news: Dues = dict(dues.items())
-        if found != mark:
+        if found != self._mark:
             news[None] = 0
+        self._mark = found
         self._tell(news)
-        return found
 
 
 def _notices(news: Dues, ranks: Mapping[str | None, Collection[int]]) -> list[str]:

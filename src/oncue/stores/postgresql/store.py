@@ -41,14 +41,18 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
             self.db.close()
             raise
         self._known_lines = KnownLines(self.clock)
-        self._news = PgNews(self.db, self._look_for_news, self._known_lines, lambda: self.clock)
+        with self.db.reading() as tx:
+            mark = str(tx.run("queues", "revision").get)
+        self.queues()  # known from the beginning: new jobs go to the right shards
+        self._news = PgNews(
+            self.db, self._look_for_news, self._known_lines, lambda: self.clock, mark
+        )
         self.db.told = self._news.told
         self.traits = Traits(
             notice_seconds=self._news.rest_seconds,
             is_remote=True,
             groups=4,
         )
-        self.queues()  # known from the beginning: new jobs go to the right shards
 
     def _look_for_news(self, queues: Collection[str] | None) -> tuple[str, dict[str, Moment]]:
         names = [queue.name for queue in self.queues()]

@@ -96,11 +96,11 @@ UPDATE oncue.jobs SET hidden = true, forget_at = finished_at + :remembered_ms, p
 WHERE id = ANY(:ids::text[]);
 
 -- name: forgettable
-SELECT id FROM oncue.jobs WHERE hidden AND forget_at <= :now ORDER BY forget_at LIMIT :limit
+SELECT id FROM oncue.jobs WHERE hidden AND forget_at < :now ORDER BY forget_at LIMIT :limit
 FOR UPDATE SKIP LOCKED;
 
 -- name: is_forgettable
-SELECT coalesce((SELECT forget_at FROM oncue.jobs WHERE hidden ORDER BY forget_at LIMIT 1) <= :now,
+SELECT coalesce((SELECT forget_at FROM oncue.jobs WHERE hidden ORDER BY forget_at LIMIT 1) < :now,
   false);
 
 -- name: settings

@@ -116,8 +116,10 @@ class PgRanges(PgEndings):
         if not heads:
             return nothing
         shard = min(heads, key=heads.__getitem__)
-        hold(tx, shard_lock(self.db.address.schema, asked.queue, shard))
-        held_one = next((r for r in ranges if r.shard == shard and shard in continued), None)
+        seen = next((one for one in ranges if one.shard == shard), None)
+        if not self._hold_as_seen(tx, asked.queue, shard, seen):
+            return []
+        held_one = seen if shard in continued else None
         own_lines = sorted(line for line in free if line.shard == shard)
         inside = [place[2] for place in arrived.get(shard, ())]
         jobs, through = self._due(tx, asked, own_lines, held_one, inside, ready.room)
@@ -129,6 +131,17 @@ class PgRanges(PgEndings):
             return []
         self._spend(tx, ready, len(jobs))
         return RangeClaim(asked.queue, shard, fence, jobs, asked.now)
+
+    def _hold_as_seen(self, tx: PgTx, queue: str, shard: int, seen: PgRange | None) -> bool:
+        """Hold a shard and its range, so that nobody takes, settles or lets it go before the end of
+        the transaction. False: somebody has since it was seen, and what is there may be delivered
+        already."""
+        place = {"queue": queue, "shard": shard}
+        number = shard_lock(self.db.address.schema, queue, shard)
+        _, rows = tx.together(("locks", "hold", {"number": number}), ("ranges", "lock", place))
+        if seen is None:
+            return not rows
+        return [(seen.holder, seen.fence)] == [tuple(row) for row in rows]
 
     def _arrived(
         self,

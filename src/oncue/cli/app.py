@@ -6,6 +6,7 @@ to say goes to standard output, everything else to standard error.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import sys
@@ -21,6 +22,7 @@ from oncue.cli import terminal
 from oncue.cli.group import Group as Group
 from oncue.cli.group import show_examples
 from oncue.core import errors
+from oncue.core.redaction import redacted, shown_url
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -86,14 +88,20 @@ class App:
 
     @property
     def place(self) -> str:
-        """Where the jobs are: a server or a store."""
+        """Where the jobs are: a server or a store. The URL may hold a password."""
         return self.url or str(self.settings["store"].value)
 
     @property
+    def shown_place(self) -> str:
+        """The same as it may be printed."""
+        return shown_url(self.place)
+
+    @property
     def place_options(self) -> list[str]:
-        """The option that leads to this place again; none if the settings name it."""
+        """The option that leads to this place again, to be printed; none if the settings name
+        it."""
         name = "store" if self.url is None else "url"
-        return [f"--{name}", self.place] if self.settings[name].origin == "option" else []
+        return [f"--{name}", self.shown_place] if self.settings[name].origin == "option" else []
 
     @property
     def file(self) -> Path | None:
@@ -152,7 +160,7 @@ class App:
 
         client = server.client(self.settings)
         click.get_current_context().call_on_close(client.close)
-        server.warn_of_skew(server.greet(client), self.place)
+        server.warn_of_skew(server.greet(client), self.shown_place)
         return client
 
     def require_store(self) -> None:
@@ -292,7 +300,9 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = _say("Interrupted.", EXIT_INTERRUPTED)
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)  # it quotes arguments that are out of place
+        click.echo(redacted(said.getvalue()), err=True, nl=False)
         code = error.exit_code
     except errors.OncueError as error:
         code = _say(f"Error: {sentence(error)}", exit_code(error))
@@ -313,10 +323,10 @@ def _explained(refusal: errors.AccessDenied, app: App) -> errors.AccessDenied:
     token = app.settings["token"]
     if token.value is None:
         return errors.AccessDenied(
-            f"{app.place} refuses: {refusal} Show a token with ONCUE_TOKEN=…"
+            f"{app.shown_place} refuses: {refusal} Show a token with ONCUE_TOKEN=…"
         )
     shown = config.written(token, "token")
-    return errors.AccessDenied(f"{app.place} refuses the token of {shown}: {refusal}")
+    return errors.AccessDenied(f"{app.shown_place} refuses the token of {shown}: {refusal}")
 
 
 def discard_output() -> None:

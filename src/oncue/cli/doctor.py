@@ -42,7 +42,7 @@ def doctor(app: App, quota: bool) -> None:
         output.document(
             {
                 "ok": "bad" not in levels,
-                "store" if app.url is None else "server": {"url": app.place, **facts},
+                "store" if app.url is None else "server": {"url": app.shown_place, **facts},
                 "findings": [one._asdict() for one in found],
             }
         )

@@ -57,7 +57,7 @@ def _summary(found: Migration, dry_run: bool) -> str:
 
 def _document(app: App, found: Migration, dry_run: bool) -> dict[str, object]:
     return {
-        "store": app.place,
+        "store": app.shown_place,
         "dry_run": dry_run,
         "schema": found.schema,
         "steps": [step.text for step in found.steps],

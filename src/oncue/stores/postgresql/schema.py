@@ -51,7 +51,7 @@ def steps(db: PgDatabase, connection: psycopg.Connection[Any]) -> list[str]:
 def missing(db: PgDatabase) -> tuple[str, str]:
     """What is to be done before the store can be used, in words and as SQL; the SQL is empty if
     nothing is."""
-    with _translated(db), db.connection() as connection:
+    with _translated(db), db.connect() as connection:
         version, number = stored_schema(db, connection), wanted_schema(db)
         sql = "\n".join(steps(db, connection))
     if version is None:
@@ -61,7 +61,7 @@ def missing(db: PgDatabase) -> tuple[str, str]:
 
 def migrate(db: PgDatabase) -> None:
     """Create what is missing, in one transaction, under a lock."""
-    with _translated(db), db.connection() as connection:
+    with _translated(db), db.connect() as connection:
         _migrate(db, connection)
 
 
@@ -89,7 +89,7 @@ def _translated(db: PgDatabase) -> Iterator[None]:
 
 def prepare(db: PgDatabase) -> bytes:
     """See that the tables are there, and create or migrate them if the store may. The secret."""
-    with _translated(db), db.connection() as connection:
+    with _translated(db), db.connect() as connection:
         if connection.info.server_version < LEAST_VERSION:
             raise StoreUnusable(f"{db.place}: oncue needs PostgreSQL 14 or later.")
         version = stored_schema(db, connection)

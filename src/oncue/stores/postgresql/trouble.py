@@ -6,6 +6,7 @@ from psycopg import OperationalError, errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
+from oncue.core.redaction import redacted
 
 LOST_RACES = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
 """Nothing was done, and doing it again may succeed."""
@@ -54,4 +55,4 @@ def translate(error: Exception, place: str) -> StoreError:
 
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    return redacted(lines[0]).rstrip(".") if lines else type(error).__name__

@@ -27,6 +27,8 @@ class Migration(NamedTuple):
     """The version that it has after the steps."""
     steps: list[MigrationStep]
     """None: it is as it should be."""
+    in_sql: bool = False
+    """Whether every step can be done by its SQL."""
 
 
 @contextmanager
@@ -77,7 +79,7 @@ def _of_database(url: str) -> Iterator[Migration]:
         text, sql = schema.missing(db)
         steps = [MigrationStep(text, lambda: schema.migrate(db), sql)] if sql else []
         place = f"schema {address.schema} of {address.shown}"
-        yield Migration(place, schema.wanted_schema(db), steps)
+        yield Migration(place, schema.wanted_schema(db), steps, in_sql=True)
 
 
 def _of_table(url: str, recovery: bool) -> Iterator[Migration]:

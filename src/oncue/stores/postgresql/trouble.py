@@ -29,8 +29,9 @@ def translate(error: Exception, place: str) -> StoreError:
             return StoreUnavailable(f"{place}: the store is closed.")
         case errors.InsufficientPrivilege():
             return StoreUnusable(
-                f"{place}: the role of the store lacks a right ({_first_line(error)}). Grant it, "
-                "or let a role that may create tables run 'oncue migrate'."
+                f"{place}: the role of the store lacks a right ({_first_line(error)}). Grant it; "
+                "to create the tables, let another role run 'oncue migrate', or the SQL that "
+                "'oncue migrate --dry-run' prints."
             )
         case errors.UndefinedTable() | errors.InvalidSchemaName() | errors.UndefinedColumn():
             return StoreUnusable(

@@ -111,8 +111,22 @@ class App:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the store's file does not exist yet."""
+        """Whether the store's file or its tables do not exist yet."""
+        if self.database is not None:
+            return self._lacks_tables
         return self.file is not None and not self.file.exists()
+
+    @property
+    def database(self) -> str | None:
+        """The URL of the store if it is in PostgreSQL."""
+        is_there = self.url is None and self.place.startswith(("postgresql:", "postgres:"))
+        return self.place if is_there else None
+
+    @cached_property
+    def _lacks_tables(self) -> bool:
+        from oncue.stores.migration import lacks_tables
+
+        return lacks_tables(self.place)
 
     @property
     def cue(self) -> Cue:
@@ -129,24 +143,28 @@ class App:
         limits = config.operation_limits(self.settings)
         scheduler = Scheduler(self.place, operation_limits=limits)
         click.get_current_context().call_on_close(scheduler.close)
+        self._lacks_tables = False
         if self.place.startswith("memory:"):
             click.echo("memory: is empty, and forgotten when this command ends.", err=True)
         if is_new:  # in the wrong folder, this line is the only hint
-            click.echo(f"Created {self.file}, a new and empty store.", err=True)
+            place = self.file or self.shown_place
+            click.echo(f"Created {place}, a new and empty store.", err=True)
         return scheduler
 
     def _missing_text(self) -> str:
-        """The error for a store whose file does not exist."""
-        from oncue.stores.sqlite.connection import has_remains
-        from oncue.stores.sqlite.presence import steps
-
-        assert self.file is not None
+        """The error for a store whose file or tables do not exist."""
         store = self.settings["store"]
         by = config.written(store, "store")
         origin = "the default" if store.origin == "default" else f"named by {by}"
+        todo = "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
+        if self.file is None:
+            place = f"{self.shown_place}: there are no tables of oncue"
+            return f"{place} ({origin}). {todo[:-1]}, and so does 'oncue migrate'."
+        from oncue.stores.sqlite.connection import has_remains
+        from oncue.stores.sqlite.presence import steps
+
         text = f"{self.file.absolute()}: there is no such file ({origin})."
         if not has_remains(self.file):
-            todo = "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
             return f"{text} {todo}"
         return (
             f"{text} But its log is there, so the file was deleted or moved away. Put the same "

@@ -82,6 +82,18 @@ def _of_database(url: str) -> Iterator[Migration]:
         yield Migration(place, schema.wanted_schema(db), steps, in_sql=True)
 
 
+def lacks_tables(url: str) -> bool:
+    """Whether the database of a PostgreSQL store has none of its tables."""
+    from oncue.stores.postgresql.address import PgAddress
+
+    address = PgAddress.read(url)  # before the import of what needs psycopg
+    from oncue.stores.postgresql import schema
+    from oncue.stores.postgresql.database import PgDatabase
+
+    with closing(PgDatabase(address)) as db:
+        return schema.is_missing(db)
+
+
 def _of_table(url: str, recovery: bool) -> Iterator[Migration]:
     from oncue.stores.dynamodb.address import TableAddress
 

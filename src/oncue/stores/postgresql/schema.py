@@ -38,6 +38,12 @@ def stored_schema(db: PgDatabase, connection: psycopg.Connection[Any]) -> int | 
     return None if row is None else int(row[0])
 
 
+def is_missing(db: PgDatabase) -> bool:
+    """Whether there are no tables of a store at all."""
+    with _translated(db), db.connect() as connection:
+        return stored_schema(db, connection) is None
+
+
 def wanted_schema(db: PgDatabase) -> int:
     return len(db.statements.migrations)
 

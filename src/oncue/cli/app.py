@@ -323,7 +323,7 @@ def main() -> NoReturn:
         click.echo(redacted(said.getvalue()), err=True, nl=False)
         code = error.exit_code
     except errors.OncueError as error:
-        code = _say(f"Error: {sentence(error)}", exit_code(error))
+        code = _say(redacted(f"Error: {sentence(error)}"), exit_code(error))
     except BrokenPipeError:
         discard_output()
         code = 0

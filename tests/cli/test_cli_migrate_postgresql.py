@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from oncue.stores import open_store
+from oncue.stores.postgresql import health
+from oncue.stores.postgresql.address import PgAddress
+from oncue.stores.postgresql.database import PgDatabase
+from tests.acceptance.documents import blocks
 
 from .on_postgresql import do, new_role, psql, schema_of, unused_url, url_of
 from .terminal import Ended, run
@@ -124,6 +129,32 @@ def test_a_role_that_may_not_create_is_told_the_next_step(tmp_path: Path) -> Non
         assert "let another role run 'oncue migrate'" in ended.err
         assert "'oncue migrate --dry-run' prints." in ended.err
         assert migrate(url, "--dry-run", cwd=tmp_path).code == 0
+
+
+def test_the_roles_of_the_documents_have_the_rights_they_need(tmp_path: Path) -> None:
+    [statements] = blocks("docs/postgresql.md", "sql")
+    schema = schema_of(unused_url())
+    owner, user = f"{schema}_owner", f"{schema}_user"
+    words = {"oncue_owner": owner, "SCHEMA oncue": f"SCHEMA {schema}"}
+    words |= {"ROLE oncue ": f"ROLE {user} ", "TO oncue;": f"TO {user};"}
+    script = statements.text
+    for word, meant in words.items():
+        assert word in script
+        script = script.replace(word, meant)
+    assert psql(script).returncode == 0
+    try:
+        assert migrate(url_of(schema, owner), cwd=tmp_path).code == 0
+        daily = url_of(schema, user, migrate="no")
+        ended = run("jobs", "add", "1", "--store", daily, cwd=tmp_path)
+        assert (ended.code, ended.err) == (0, "")
+        with closing(PgDatabase(PgAddress.read(daily))) as db:
+            assert health.rights(db) == (user, [], False)
+        with closing(PgDatabase(PgAddress.read(url_of(schema, owner)))) as db:
+            assert health.rights(db) == (owner, [], True)
+    finally:
+        for role in (owner, user):
+            do(f"DROP OWNED BY {role} CASCADE")
+            do(f"DROP ROLE {role}")
 
 
 def test_a_store_that_is_not_to_be_migrated_is_left_alone(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ COMMANDS = [
     ("events", "list"),
     ("schedules", "list"),
     ("tasks", "list", "ada"),
-    ("inbox", "show"),
+    ("inbox", "list"),
     ("top",),
     ("nodes",),
     ("forecast",),

@@ -63,7 +63,7 @@ def test_a_durable_server_and_one_that_a_role_makes_less_durable(tmp_path: Path)
             [found] = findings._durability(db)
             assert found.level == "ok"
             assert found.text.startswith("fsync on, synchronous_commit on: what is acknowledged")
-            assert "Without a synchronous standby" in found.text
+            assert "With no synchronous standby" in found.text
         do("ALTER ROLE postgres SET synchronous_commit = off", server.url)
         with closing(database(server.url)) as db:
             assert levels(findings._durability(db)) == ["bad"]

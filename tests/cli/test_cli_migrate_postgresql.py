@@ -37,7 +37,7 @@ def test_a_schema_is_created_and_the_second_time_nothing_is_done(tmp_path: Path)
     done = migrate(url, cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"Now: create the tables of version 1 in schema {schema} …\n")
-    assert re.search(rf"schema {schema} of 127\S+/postgres has schema 1, and all", done.out)
+    assert re.search(rf"127\S+/postgres \({schema}\) has schema 1, and all", done.out)
     assert tables(schema) > 10
     open_store(url).close()
     again = migrate(url, cwd=tmp_path)

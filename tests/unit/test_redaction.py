@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
-from oncue.core.errors import InvalidInput
+from oncue.core.errors import InvalidInput, StoreUnavailable
 from oncue.core.redaction import redacted, shown_url
 from oncue.stores import open_store
 from oncue.stores.migration import migration
+from oncue.stores.postgresql import database
 from oncue.stores.postgresql.address import PgAddress
 
 HARMLESS = [
@@ -94,6 +97,21 @@ def test_an_error_about_a_url_does_not_repeat_its_password(url: str) -> None:
             use(url)
         assert "ary" not in str(raised.value)
         assert raised.value.__cause__ is None
+
+
+def test_the_pool_logs_no_password(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "CONNECT_SECONDS", 0.5)
+    address = PgAddress.read("postgresql://oncue:canary@127.0.0.1:1/jobs?sslpassword=canary")
+    caplog.set_level("DEBUG")
+    with (
+        closing(database.PgDatabase(address)) as db,
+        pytest.raises(StoreUnavailable) as raised,
+    ):
+        db.once(lambda tx: tx.execute("SELECT 1"))
+    assert any(record.name == "psycopg.pool" for record in caplog.records)
+    assert "canary" not in caplog.text + str(raised.value) + str(raised.value.__cause__)
 
 
 def test_an_address_hides_the_password_when_it_is_printed() -> None:

@@ -73,7 +73,9 @@ def _durability(db: PgDatabase) -> Iterator[DoctorFinding]:
     elif server.fsync == server.full_page_writes == "on":
         standbys = server.synchronous_standbys
         waits = f"; commits wait for {standbys}" if standbys else ""
-        alone = "" if standbys else " Without a synchronous standby, a fail-over may lose the last."
+        alone = (
+            "" if standbys else " With no synchronous standby, a fail-over may lose the last jobs."
+        )
         yield ok(
             f"fsync on, synchronous_commit {server.synchronous_commit}{waits}: what is "
             f"acknowledged survives a crash.{alone}"

@@ -78,7 +78,7 @@ def _of_database(url: str) -> Iterator[Migration]:
     with closing(PgDatabase(address)) as db:
         text, sql = schema.missing(db)
         steps = [MigrationStep(text, lambda: schema.migrate(db), sql)] if sql else []
-        place = f"schema {address.schema} of {address.shown}"
+        place = f"{address.shown} ({address.schema})"
         yield Migration(place, schema.wanted_schema(db), steps, in_sql=True)
 
 

@@ -21,7 +21,8 @@ BROKERS := redis-server rabbitmq-server
 .PHONY: help run demo test test-quick check bench chaos dst fuzz clean brokers
 
 help:
-	@echo 'make run                    the service on 127.0.0.1:8420, with a few jobs and what to try'
+	@echo 'make run                    the service on 127.0.0.1:8420, with a few jobs and what to try;'
+	@echo "                            STORE='postgresql://…': there instead of in the file oncue.db"
 	@echo 'make demo                   a job fails, a worker is killed: a demonstration of ten seconds'
 	@echo 'make test                   all tests, about 15 minutes on two cores'
 	@echo 'make test-quick             unit and contract tests without the slow ones, 90 seconds'
@@ -34,7 +35,12 @@ help:
 	@echo 'make fuzz                   hostile input: bytes, requests, JSON, dumps, cron, rules; FUZZ_SECONDS=60 each'
 	@echo 'make clean                  back to a fresh clone'
 
-run: $(VENV)/installed
+# In the environment, where no list of processes shows a password. PostgreSQL needs psycopg and DynamoDB
+# needs boto3, which come with what is for development.
+ifneq ($(findstring :,$(STORE)),)
+run: export ONCUE_STORE = $(STORE)
+endif
+run: $(if $(filter postgres% dynamodb%,$(STORE)),$(VENV)/installed-dev,$(VENV)/installed)
 	@$(BIN)/python examples/tour.py
 
 demo: $(VENV)/installed

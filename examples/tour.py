@@ -6,6 +6,7 @@ import sys
 
 from oncue import __version__, config
 from oncue.cli import main as program
+from oncue.core.redaction import shown_url
 from oncue.scheduler import Scheduler
 from oncue.usecases.tasks import as_job
 
@@ -22,8 +23,10 @@ def schedule(cue: Scheduler) -> None:
     cue.schedule(**as_job(follow_up, cue.clock.now()), key="tour")
 
 
-def told(url: str) -> str:
-    return f"""oncue {__version__} starts on {url}
+def told(url: str, store: config.Value) -> str:
+    shown = shown_url(str(store.value))
+    top = "oncue top" if store.origin == "default" else f"oncue top --store '{shown}'"
+    return f"""oncue {__version__} starts on {url}, with the jobs in {shown}
 
   {url}/docs       every request, with examples
   {url}/metrics    figures for Prometheus
@@ -35,7 +38,7 @@ Try, in another terminal:
   curl -s {url}/queues/tour/claim -d '{{"wait_seconds": 10, "worker": "me"}}' {JSON}
   curl -s {url}/jobs/ID/complete -d '{{"token": "TOKEN"}}' {JSON}
   curl -s {url}/tasks/1234
-  .venv/bin/oncue top
+  .venv/bin/{top}
 
 The second command waits for a job and prints its ID and TOKEN for the third. After fifteen
 seconds a job is delivered to the log, below. Ctrl-C stops the server.
@@ -46,7 +49,8 @@ def main() -> None:
     settings = config.read()
     with Scheduler(str(settings["store"].value)) as cue:
         schedule(cue)
-    print(told(f"http://{settings['host'].value}:{settings['port'].value}"), flush=True)
+    url = f"http://{settings['host'].value}:{settings['port'].value}"
+    print(told(url, settings["store"]), flush=True)
     sys.argv[1:] = ["serve"]
     program()
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from oncue.core.errors import InvalidInput
 from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
+from oncue.core.redaction import shown_url
 
 PREFIX = "ONCUE_"
 OF_OTHERS = ("ONCUE_SINK_", "ONCUE_INBOX_SHARDS", "ONCUE_POLL_SECONDS")
@@ -30,6 +31,8 @@ class Setting(NamedTuple):
     """The largest."""
     secret: bool = False
     """Never shown: what can be seen of it is that it is set."""
+    is_url: bool = False
+    """Shown without the password that it may hold."""
 
     @property
     def variable(self) -> str:
@@ -40,9 +43,11 @@ SETTINGS = (
     Setting(
         "store",
         "sqlite:///oncue.db",
-        "where jobs are kept: sqlite:///FILE, dynamodb://TABLE?region=… or memory:",
+        "where jobs are kept: sqlite:///FILE, postgresql://USER@HOST/DATABASE, "
+        "dynamodb://TABLE?region=… or memory:",
+        is_url=True,
     ),
-    Setting("url", None, "the server to ask instead of a store: http://HOST:PORT"),
+    Setting("url", None, "the server to ask instead of a store: http://HOST:PORT", is_url=True),
     Setting("token", None, "the access token that the server asks for", secret=True),
     Setting("host", "127.0.0.1", "the address that `oncue serve` listens on"),
     Setting("port", 8420, "the port of `oncue serve`; 0: any free one", least=0, most=65535),
@@ -96,6 +101,8 @@ class Value(NamedTuple):
 
     def shown(self, setting: Setting) -> Any:
         """The value as it may be printed."""
+        if setting.is_url and self.value is not None:
+            return shown_url(str(self.value))
         return HIDDEN if setting.secret and self.value is not None else self.value
 
 

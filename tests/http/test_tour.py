@@ -44,7 +44,7 @@ def test_the_lines_that_make_run_prints_work_one_after_the_other(tmp_path: Path)
     tour = subprocess.Popen(
         [sys.executable, str(ROOT / "examples" / "tour.py")],
         cwd=tmp_path,
-        env={"ONCUE_PORT": str(port)},
+        env={"ONCUE_PORT": str(port), "PYTHONPATH": str(ROOT / "src")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -68,7 +68,9 @@ def test_the_lines_that_make_run_prints_work_one_after_the_other(tmp_path: Path)
         assert listening.wait(PATIENCE_SECONDS)
         printed = ""
         while "Ctrl-C" not in printed:
-            printed += tour.stdout.readline()
+            line = tour.stdout.readline()
+            assert line, "".join(said)  # it has ended
+            printed += line
         create, claim, complete, tasks = re.findall(r"^  (curl .*)$", printed, re.MULTILINE)
         assert asked(create)["queue"] == "tour"
         [job] = asked(claim)["items"]

@@ -42,6 +42,11 @@ def postgres_url(version: str = "18") -> str:
     return _started(name, version, data, settings(durable=False))
 
 
+def postgres_program(name: str, version: str = "18") -> str:
+    """A program that comes with the server, such as psql."""
+    return str(_programs(version) / name)
+
+
 def debian_postgres() -> Path | None:
     """The folder of the programs of Debian's PostgreSQL 15, where it is installed."""
     return DEBIAN if (DEBIAN / "postgres").exists() else None

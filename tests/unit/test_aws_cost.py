@@ -145,7 +145,6 @@ def test_no_free_tier_is_taken_off_twice() -> None:
 
 def test_the_sentences_say_what_was_assumed() -> None:
     text = " ".join(assumptions(Workload(1_000_000), "eu-central-1", free_tier=False))
-    assert "has no store on PostgreSQL" in text
     assert f"eu-central-1 on {LOOKED_UP}" in text
     assert "Not confirmed for eu-central-1: scheduler_invocation, rds_instance." in text
     assert "Free tiers are left out" in text

@@ -10,15 +10,12 @@ from oncue.aws.prices import LOOKED_UP, MILLION, PRICES
 
 SHARD_JOBS = 500  # per second that a shard stores and hands over
 
-PLANNED = "This version of oncue has no store on PostgreSQL: these lines say what it would cost."
-
 
 def assumptions(load: Workload, region: str, *, free_tier: bool) -> list[str]:
     """Plain sentences, the most important first."""
     return [
         _prices(region),
         _free(free_tier),
-        PLANNED,
         f"A month is {cost.DAYS} days. Jobs come evenly: {pace(load)} on average, and each waits "
         f"for {_counted(load.wait_days, 'day')}. Nothing fails, is retried or is cancelled.",
         _life(load),

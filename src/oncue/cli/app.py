@@ -6,6 +6,7 @@ to say goes to standard output, everything else to standard error.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import sys
@@ -21,6 +22,7 @@ from oncue.cli import terminal
 from oncue.cli.group import Group as Group
 from oncue.cli.group import show_examples
 from oncue.core import errors
+from oncue.core.redaction import redacted, shown_url
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -86,14 +88,20 @@ class App:
 
     @property
     def place(self) -> str:
-        """Where the jobs are: a server or a store."""
+        """Where the jobs are: a server or a store. The URL may hold a password."""
         return self.url or str(self.settings["store"].value)
 
     @property
+    def shown_place(self) -> str:
+        """The same as it may be printed."""
+        return shown_url(self.place)
+
+    @property
     def place_options(self) -> list[str]:
-        """The option that leads to this place again; none if the settings name it."""
+        """The option that leads to this place again, to be printed; none if the settings name
+        it."""
         name = "store" if self.url is None else "url"
-        return [f"--{name}", self.place] if self.settings[name].origin == "option" else []
+        return [f"--{name}", self.shown_place] if self.settings[name].origin == "option" else []
 
     @property
     def file(self) -> Path | None:
@@ -103,8 +111,22 @@ class App:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the store's file does not exist yet."""
+        """Whether the store's file or its tables do not exist yet."""
+        if self.database is not None:
+            return self._lacks_tables
         return self.file is not None and not self.file.exists()
+
+    @property
+    def database(self) -> str | None:
+        """The URL of the store if it is in PostgreSQL."""
+        is_there = self.url is None and self.place.startswith(("postgresql:", "postgres:"))
+        return self.place if is_there else None
+
+    @cached_property
+    def _lacks_tables(self) -> bool:
+        from oncue.stores.migration import lacks_tables
+
+        return lacks_tables(self.place)
 
     @property
     def cue(self) -> Cue:
@@ -121,24 +143,28 @@ class App:
         limits = config.operation_limits(self.settings)
         scheduler = Scheduler(self.place, operation_limits=limits)
         click.get_current_context().call_on_close(scheduler.close)
+        self._lacks_tables = False
         if self.place.startswith("memory:"):
             click.echo("memory: is empty, and forgotten when this command ends.", err=True)
         if is_new:  # in the wrong folder, this line is the only hint
-            click.echo(f"Created {self.file}, a new and empty store.", err=True)
+            place = self.file or self.shown_place
+            click.echo(f"Created {place}, a new and empty store.", err=True)
         return scheduler
 
     def _missing_text(self) -> str:
-        """The error for a store whose file does not exist."""
-        from oncue.stores.sqlite.connection import has_remains
-        from oncue.stores.sqlite.presence import steps
-
-        assert self.file is not None
+        """The error for a store whose file or tables do not exist."""
         store = self.settings["store"]
         by = config.written(store, "store")
         origin = "the default" if store.origin == "default" else f"named by {by}"
+        todo = "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
+        if self.file is None:
+            place = f"{self.shown_place}: there are no tables of oncue"
+            return f"{place} ({origin}). {todo[:-1]}, and so does 'oncue migrate'."
+        from oncue.stores.sqlite.connection import has_remains
+        from oncue.stores.sqlite.presence import steps
+
         text = f"{self.file.absolute()}: there is no such file ({origin})."
         if not has_remains(self.file):
-            todo = "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
             return f"{text} {todo}"
         return (
             f"{text} But its log is there, so the file was deleted or moved away. Put the same "
@@ -152,7 +178,7 @@ class App:
 
         client = server.client(self.settings)
         click.get_current_context().call_on_close(client.close)
-        server.warn_of_skew(server.greet(client), self.place)
+        server.warn_of_skew(server.greet(client), self.shown_place)
         return client
 
     def require_store(self) -> None:
@@ -292,10 +318,12 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = _say("Interrupted.", EXIT_INTERRUPTED)
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)  # it quotes arguments that are out of place
+        click.echo(redacted(said.getvalue()), err=True, nl=False)
         code = error.exit_code
     except errors.OncueError as error:
-        code = _say(f"Error: {sentence(error)}", exit_code(error))
+        code = _say(redacted(f"Error: {sentence(error)}"), exit_code(error))
     except BrokenPipeError:
         discard_output()
         code = 0
@@ -313,10 +341,10 @@ def _explained(refusal: errors.AccessDenied, app: App) -> errors.AccessDenied:
     token = app.settings["token"]
     if token.value is None:
         return errors.AccessDenied(
-            f"{app.place} refuses: {refusal} Show a token with ONCUE_TOKEN=…"
+            f"{app.shown_place} refuses: {refusal} Show a token with ONCUE_TOKEN=…"
         )
     shown = config.written(token, "token")
-    return errors.AccessDenied(f"{app.place} refuses the token of {shown}: {refusal}")
+    return errors.AccessDenied(f"{app.shown_place} refuses the token of {shown}: {refusal}")
 
 
 def discard_output() -> None:

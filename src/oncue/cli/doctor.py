@@ -25,7 +25,9 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 def doctor(app: App, quota: bool) -> None:
     """Check the installation, and say what to do about problems. Looks at the store, its disk and
     its durability, at the clock, at the processes that run, and at work and schedules that wait; of
-    DynamoDB at the table, its index, its time to live, and at shards that have too much to do.
+    DynamoDB at the table, its index, its time to live, and at shards that have too much to do; of
+    PostgreSQL at the server's version and durability, the rights of the role, indexes, connections,
+    and at what holds back vacuum.
     With --url it looks at the server instead: whether it can be reached and is ready, what the
     token allows, its clock, and what runs and waits there. The exit code is 1 if there are errors;
     warnings do not change it.
@@ -42,7 +44,7 @@ def doctor(app: App, quota: bool) -> None:
         output.document(
             {
                 "ok": "bad" not in levels,
-                "store" if app.url is None else "server": {"url": app.place, **facts},
+                "store" if app.url is None else "server": {"url": app.shown_place, **facts},
                 "findings": [one._asdict() for one in found],
             }
         )
@@ -84,7 +86,11 @@ def _examine_store(app: App, quota: bool) -> tuple[dict[str, Any], list[DoctorFi
         from oncue.cli import dynamodb_findings
 
         checks |= dynamodb_findings.checks(app, quota=quota)
-    elif quota:
+    elif facts["kind"] == "postgresql":
+        from oncue.cli import postgresql_findings
+
+        checks |= postgresql_findings.checks(cue)
+    if quota and facts["kind"] != "dynamodb":
         checks["quota"] = [ok("does not apply: only a DynamoDB table has one.")]
     found = list(checked(checks))
     return facts if path is None else facts | {"path": str(path.absolute())}, found

@@ -81,6 +81,7 @@ def store(facts: dict[str, Any]) -> Iterator[DoctorFinding]:
     else:
         where = f" {os.path.abspath(facts['path'])}" if "path" in facts else ""
         where = f" table {facts['table']}" if "table" in facts else where
+        where = f" {facts['place']}" if "place" in facts else where
         yield ok(f"{facts['kind']}{where} answers.")
 
 

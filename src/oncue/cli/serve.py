@@ -127,6 +127,7 @@ def place(cue: Scheduler) -> str:
     facts = cue.store.describe().details
     path = f" {abspath(facts['path'])}" if "path" in facts else ""
     path = f" {facts['table']}" if "table" in facts else path
+    path = f" {facts['place']} {facts['schema_name']}" if "place" in facts else path
     promises = [n for n in ("schema", "journal_mode", "synchronous") if n in facts]
     return ", ".join([f"store {facts['kind']}{path}", *(f"{n} {facts[n]}" for n in promises)])
 

@@ -45,13 +45,13 @@ def top(app: App, interval: float) -> None:
     if app.as_json:
         _document(look(app.cue), app)
     elif not live.possible():
-        click.echo("\n".join(_lines(look(app.cue), rates, app.place, output.table_width())))
+        click.echo("\n".join(_lines(look(app.cue), rates, app.shown_place, output.table_width())))
     else:
 
         def frame(columns: int, lines: int) -> list[str]:
             snapshot = look(app.cue)
             rates.update(snapshot)
-            return _lines(snapshot, rates, f"q quits   {app.place}", columns, most=lines - 7)
+            return _lines(snapshot, rates, f"q quits   {app.shown_place}", columns, most=lines - 7)
 
         live.show(frame, interval)
 
@@ -207,5 +207,12 @@ def _document(snapshot: Snapshot, app: App) -> None:
         }
         for one in snapshot.queues
     ]
-    store = app.place if app.url is None else None
-    output.document({"at": render(now), "store": store, "url": app.url, "queues": queues})
+    store = app.shown_place if app.url is None else None
+    output.document(
+        {
+            "at": render(now),
+            "store": store,
+            "url": None if store else app.shown_place,
+            "queues": queues,
+        }
+    )

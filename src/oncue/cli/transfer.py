@@ -108,7 +108,9 @@ def _interrupted(app: App, file: BinaryIO, queue: str | None) -> transfer.Interr
 
 
 def _place(origin: Mapping[str, str]) -> str:
-    """The file or the table that a dump is from."""
+    """The file, the table or the database that a dump is from."""
+    if "place" in origin:
+        return f"schema {origin.get('schema_name')} of {origin['place']}"
     if "table" in origin:
         return f"table {origin['table']}"
     return origin.get("path", origin["kind"])

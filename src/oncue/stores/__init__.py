@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from oncue.core.errors import InvalidInput
+from oncue.core.redaction import shown_url
 from oncue.core.text import quoted
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
@@ -24,8 +25,8 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
         return SqliteStore(Path(rest[3:]), clock)
     if scheme == "sqlite":
         raise InvalidInput(
-            f"{quoted(url)} names no file; write sqlite:///jobs.db for a file in this folder, "
-            "or sqlite:////var/lib/jobs.db (four slashes) for an absolute path.",
+            f"{quoted(shown_url(url))} names no file; write sqlite:///jobs.db for a file in this "
+            "folder, or sqlite:////var/lib/jobs.db (four slashes) for an absolute path.",
             "/store",
         )
     if scheme in ("postgresql", "postgres"):
@@ -43,7 +44,7 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
 
         return DynamoStore.open(address, clock)
     raise InvalidInput(
-        f"there is no store for {quoted(url)}; the ones that exist are sqlite:///FILE, "
+        f"there is no store for {quoted(shown_url(url))}; the ones that exist are sqlite:///FILE, "
         "postgresql://USER@HOST/DATABASE, dynamodb://TABLE?region=… and memory:.",
         "/store",
     )

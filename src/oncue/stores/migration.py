@@ -27,6 +27,8 @@ class Migration(NamedTuple):
     """The version that it has after the steps."""
     steps: list[MigrationStep]
     """None: it is as it should be."""
+    in_sql: bool = False
+    """Whether every step can be done by its SQL."""
 
 
 @contextmanager
@@ -76,8 +78,20 @@ def _of_database(url: str) -> Iterator[Migration]:
     with closing(PgDatabase(address)) as db:
         text, sql = schema.missing(db)
         steps = [MigrationStep(text, lambda: schema.migrate(db), sql)] if sql else []
-        place = f"schema {address.schema} of {address.shown}"
-        yield Migration(place, schema.wanted_schema(db), steps)
+        place = f"{address.shown} ({address.schema})"
+        yield Migration(place, schema.wanted_schema(db), steps, in_sql=True)
+
+
+def lacks_tables(url: str) -> bool:
+    """Whether the database of a PostgreSQL store has none of its tables."""
+    from oncue.stores.postgresql.address import PgAddress
+
+    address = PgAddress.read(url)  # before the import of what needs psycopg
+    from oncue.stores.postgresql import schema
+    from oncue.stores.postgresql.database import PgDatabase
+
+    with closing(PgDatabase(address)) as db:
+        return schema.is_missing(db)
 
 
 def _of_table(url: str, recovery: bool) -> Iterator[Migration]:

@@ -135,8 +135,8 @@ def origin(store: Store) -> dict[str, str]:
     """What the header tells of the store."""
     facts = store.describe()
     path = None if facts.path is None else os.path.realpath(facts.path)
-    table = facts.details.get("table")
-    described = {"kind": facts.kind, "path": path, "table": table, "schema": facts.schema}
+    described = {"kind": facts.kind, "path": path, "schema": facts.schema}
+    described |= {name: facts.details.get(name) for name in ("table", "place", "schema_name")}
     return {name: str(value) for name, value in described.items() if value is not None}
 
 

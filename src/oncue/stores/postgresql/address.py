@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from oncue.core.errors import InvalidInput
+from oncue.core.redaction import shown_url
+from oncue.core.text import quoted
 
 DEFAULT_SCHEMA = "oncue"
 POOL_SIZE = 10
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _FORM = "write it as postgresql://USER@HOST/DATABASE, with ?schema=… for another schema than oncue"
+_ESCAPES = "In names and passwords: / is %2F, : is %3A, @ is %40, ? is %3F, # is %23, % is %25."
+_LOGIN = re.compile(r"(?:[^\s%:@/]|%[0-9a-fA-F]{2})*(?::(?:[^\s%:@/]|%[0-9a-fA-F]{2})*)?")
+_HOST = r"(?:\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\]|[\w.~%-]*)(?::\d*)?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
+_DATABASE = re.compile(r"[^\s:@/]*")
 _CHOICES = {"listen": ("auto", "yes", "no"), "migrate": ("yes", "no")}
 _OURS = frozenset({"schema", "pool_size", *_CHOICES})
 
@@ -38,16 +45,53 @@ class PgAddress(NamedTuple):
             pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         except ValueError:
             raise InvalidInput(f"this is not a URL; {_FORM}.", "/store") from None
-        if parts.fragment or not parts.path.strip("/") or not url.startswith(f"{parts.scheme}://"):
+        login, _, hosts = parts.netloc.rpartition("@")
+        database = parts.path.removeprefix("/")
+        if not url.startswith(f"{parts.scheme}://"):
+            raise InvalidInput(f"this is not a URL; {_FORM}.", "/store")
+        whole = (_LOGIN.fullmatch(login), _HOSTS.fullmatch(hosts), _DATABASE.fullmatch(database))
+        if parts.fragment or None in whole:
+            raise InvalidInput(f"this cannot be read; {_FORM}. {_ESCAPES}", "/store")
+        if not database:
             raise InvalidInput(f"it names no database; {_FORM}.", "/store")
         told = {name: value for name, value in pairs if name in _OURS}
-        rest = urlencode([pair for pair in pairs if pair[0] not in _OURS])
-        _require_driver()
-        return cls(
-            urlunsplit(("postgresql", parts.netloc, parts.path, rest, "")),
-            f"{parts.netloc.rpartition('@')[2] or 'this machine'}/{unquote(parts.path.strip('/'))}",
-            **_options(told),
+        # As they were written: libpq does not take a plus for a space.
+        rest = "&".join(
+            one for one in parts.query.split("&") if unquote(one.partition("=")[0]) not in _OURS
         )
+        _require_driver()
+        conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, rest, ""))
+        _check_options(url, [name for name, _ in pairs if name not in _OURS])
+        _check(conninfo)
+        return cls(conninfo, f"{hosts or 'this machine'}/{unquote(database)}", **_options(told))
+
+    def __repr__(self) -> str:
+        return f"PgAddress({self.shown!r}, schema={self.schema!r})"
+
+
+def _check_options(url: str, names: list[str]) -> None:
+    from psycopg.pq import Conninfo
+
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        # In a URL with a password it may be a piece of that.
+        which = quoted(unknown[0]) if shown_url(url) == url else "one of those in the URL"
+        ours = ", ".join(sorted(_OURS))
+        raise InvalidInput(
+            f"there is no such option: {which}. Known are {ours}, and those of libpq.", "/store"
+        )
+
+
+def _check(conninfo: str) -> None:
+    """libpq quotes what it cannot read, with the password in it: so nothing of that is told."""
+    from psycopg import Error
+    from psycopg import conninfo as libpq
+
+    try:
+        libpq.conninfo_to_dict(conninfo)
+    except Error:
+        raise InvalidInput(f"libpq cannot read it; {_FORM}. {_ESCAPES}", "/store") from None
 
 
 def _options(told: dict[str, str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,17 +14,34 @@ from oncue.stores.postgresql.trouble import translate
 
 LEAST_VERSION = 140_000
 _LOCK = 0x6F6E637565  # "oncue": the advisory lock under which a schema is changed
+# The catalogues, and not `to_regclass`: that remembers what was not there before the lock.
+_HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
+_HAS_META = (
+    "SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = %s AND c.relname = 'meta'"
+)
+# Made by the server, so that the SQL is all there is to run. The uuids are random: 244 bits.
+_SECRET = (
+    "INSERT INTO {}.meta (name, value) VALUES ('secret', "
+    "sha256(convert_to(concat(gen_random_uuid(), gen_random_uuid()), 'UTF8'))) "
+    "ON CONFLICT DO NOTHING;\n"
+)
 
 
 def stored_schema(db: PgDatabase, connection: psycopg.Connection[Any]) -> int | None:
     """The version of the schema in the database; None: it has none."""
-    found = connection.execute("SELECT to_regclass(%s)", [f"{db.address.schema}.meta"]).fetchone()
-    if found is None or found[0] is None:
+    if not connection.execute(_HAS_META, [db.address.schema]).fetchall():
         return None
     row = connection.execute(
         f"SELECT value FROM {db.address.schema}.meta WHERE name = 'schema'".encode()
     ).fetchone()
     return None if row is None else int(row[0])
+
+
+def is_missing(db: PgDatabase) -> bool:
+    """Whether there are no tables of a store at all."""
+    with _translated(db), db.connect() as connection:
+        return stored_schema(db, connection) is None
 
 
 def wanted_schema(db: PgDatabase) -> int:
@@ -39,44 +55,42 @@ def steps(db: PgDatabase, connection: psycopg.Connection[Any]) -> list[str]:
     missing = list(db.statements.migrations[version or 0 :])
     if not missing:
         return []
-    begin = [f"CREATE SCHEMA IF NOT EXISTS {schema};\n"] if version is None else []
+    # A role may create tables in a schema that is there without the right to create another.
+    begin = (
+        []
+        if connection.execute(_HAS_SCHEMA, [schema]).fetchall()
+        else [f"CREATE SCHEMA {schema};\n"]
+    )
     number = wanted_schema(db)
     mark = (
         f"INSERT INTO {schema}.meta (name, value) VALUES ('schema', '{number}') "
         "ON CONFLICT (name) DO UPDATE SET value = excluded.value;\n"
     )
-    return [*begin, *missing, mark]
+    return [*begin, *missing, mark, *([_SECRET.format(schema)] if version is None else [])]
 
 
 def missing(db: PgDatabase) -> tuple[str, str]:
     """What is to be done before the store can be used, in words and as SQL; the SQL is empty if
     nothing is."""
-    with _translated(db), db.connection() as connection:
+    with _translated(db), db.connect() as connection:
         version, number = stored_schema(db, connection), wanted_schema(db)
         sql = "\n".join(steps(db, connection))
     if version is None:
-        return f"create schema {db.address.schema} with version {number}", sql
+        return f"create the tables of version {number} in schema {db.address.schema}", sql
     return f"migrate schema {db.address.schema} from version {version} to {number}", sql
 
 
 def migrate(db: PgDatabase) -> None:
     """Create what is missing, in one transaction, under a lock."""
-    with _translated(db), db.connection() as connection:
+    with _translated(db), db.connect() as connection:
         _migrate(db, connection)
 
 
 def _migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        version = stored_schema(db, connection)
         for text in steps(db, connection):
             connection.execute(text.encode(), prepare=False)
-        if version is None:
-            connection.execute(
-                f"INSERT INTO {db.address.schema}.meta (name, value) VALUES ('secret', %s) "
-                "ON CONFLICT DO NOTHING".encode(),
-                [secrets.token_bytes(32)],
-            )
 
 
 @contextmanager
@@ -89,7 +103,7 @@ def _translated(db: PgDatabase) -> Iterator[None]:
 
 def prepare(db: PgDatabase) -> bytes:
     """See that the tables are there, and create or migrate them if the store may. The secret."""
-    with _translated(db), db.connection() as connection:
+    with _translated(db), db.connect() as connection:
         if connection.info.server_version < LEAST_VERSION:
             raise StoreUnusable(f"{db.place}: oncue needs PostgreSQL 14 or later.")
         version = stored_schema(db, connection)
@@ -99,7 +113,7 @@ def prepare(db: PgDatabase) -> bytes:
                 raise StoreUnusable(
                     f"{db.place}: the tables of the store are missing or of an earlier version, "
                     "and migrate=no says that they are not changed here. Run 'oncue migrate' with "
-                    "a role that may."
+                    "a role that may, or the SQL that 'oncue migrate --dry-run' prints."
                 )
             _migrate(db, connection)
         row = connection.execute(

@@ -6,6 +6,7 @@ from psycopg import OperationalError, errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
+from oncue.core.redaction import redacted
 
 LOST_RACES = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
 """Nothing was done, and doing it again may succeed."""
@@ -28,8 +29,9 @@ def translate(error: Exception, place: str) -> StoreError:
             return StoreUnavailable(f"{place}: the store is closed.")
         case errors.InsufficientPrivilege():
             return StoreUnusable(
-                f"{place}: the role of the store lacks a right ({_first_line(error)}). Grant it, "
-                "or let a role that may create tables run 'oncue migrate'."
+                f"{place}: the role of the store lacks a right ({_first_line(error)}). Grant it; "
+                "to create the tables, let another role run 'oncue migrate', or the SQL that "
+                "'oncue migrate --dry-run' prints."
             )
         case errors.UndefinedTable() | errors.InvalidSchemaName() | errors.UndefinedColumn():
             return StoreUnusable(
@@ -54,4 +56,4 @@ def translate(error: Exception, place: str) -> StoreError:
 
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    return redacted(lines[0]).rstrip(".") if lines else type(error).__name__

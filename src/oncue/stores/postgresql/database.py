@@ -35,6 +35,9 @@ REPEAT_SECONDS = 10.0  # a call that is repeated for so long raises
 CONNECT_SECONDS = 10
 STATEMENT_MS = 30_000
 LONGEST_PAUSE_SECONDS = 0.5
+_TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+_NUMBER = f"SELECT pg_current_xact_id_if_assigned()::text, {_TIMELINE}"
+_STATUS = f"SELECT pg_xact_status(%(xid)s::text::xid8), {_TIMELINE}"
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SESSION = (
     f"SET statement_timeout = {STATEMENT_MS}; SET plan_cache_mode = force_generic_plan; "
@@ -69,9 +72,11 @@ AfterUnknown = Literal["ask", "repeat", "raise"]
 class Unknown(Exception):
     """The connection broke during a commit."""
 
-    def __init__(self, xid: str | None, answer: Any, tx: PgTx) -> None:
+    def __init__(self, xid: str | None, timeline: str | None, answer: Any, tx: PgTx) -> None:
+        """The transaction had this number on this timeline; None: it wrote nothing, or may be run
+        again."""
         super().__init__()
-        self.xid, self.answer, self.tx = xid, answer, tx
+        self.xid, self.timeline, self.answer, self.tx = xid, timeline, answer, tx
 
 
 class PgDatabase:
@@ -88,6 +93,7 @@ class PgDatabase:
         self._former = getattr(self, "_pool", None)  # not closed: its sockets are the parent's
         self._opening = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
+        self._listens: bool | None = None
         self._closing = threading.Event()
 
     def _connections(self) -> ConnectionPool[psycopg.Connection[Any]]:
@@ -111,6 +117,19 @@ class PgDatabase:
                 pool = self._pool
         return pool
 
+    @property
+    def listens(self) -> bool:
+        """Whether a connection stays with one process of the server, so that it can listen and
+        remember settings and statements. A pooler between them gives numbers of its own."""
+        if self._listens is None:
+            if self.address.listen == "auto":
+                with self.connect() as connection:
+                    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+                    self._listens = row == (connection.info.backend_pid,)
+            else:
+                self._listens = self.address.listen == "yes"
+        return self._listens
+
     def connect(self) -> psycopg.Connection[Any]:
         """A connection outside the pool."""
         return psycopg.connect(
@@ -121,7 +140,7 @@ class PgDatabase:
         """Plans must not depend on the values of parameters, nor on how many jobs there were when
         statistics were last taken: each statement has an index that is made for it. Planning a
         statement costs more than running it, so it is planned once for each connection."""
-        if self.address.listen == "no":  # behind a pooler, settings would reach other clients
+        if not self.listens:  # behind a pooler, settings would reach other clients
             connection.prepare_threshold = None
             return
         connection.execute(SESSION.encode(), prepare=False)
@@ -183,7 +202,7 @@ class PgDatabase:
                 return run(call)
             except Unknown as unknown:
                 answer: T = unknown.answer
-                if self._is_committed(unknown.xid, ends):
+                if self._is_committed(unknown, ends):
                     self.told(unknown.tx)
                     return answer
                 self._give_up_after(ends, unknown)
@@ -207,11 +226,11 @@ class PgDatabase:
     def _transact(self, unknown: AfterUnknown, call: Callable[[PgTx], T]) -> T:
         with self.connection() as connection:
             tx = PgTx(connection, self.statements, "BEGIN")
-            xid = None
+            xid = timeline = None
             try:
                 answer = call(tx)
                 if unknown == "ask" and tx.has_begun:
-                    xid = tx.execute("SELECT pg_current_xact_id_if_assigned()::text").get
+                    xid, timeline = tx.execute(_NUMBER).fetchall()[0]
             except BaseException:
                 with suppress(psycopg.Error):
                     connection.execute("ROLLBACK")
@@ -222,26 +241,35 @@ class PgDatabase:
             except (OperationalError, InterfaceError) as error:
                 if unknown == "raise":
                     raise translate(error, self.place) from error
-                raise Unknown(xid, answer, tx) from None
+                raise Unknown(xid, timeline, answer, tx) from None
         if tx.news:
             self.told(tx)
         return answer
 
-    def _is_committed(self, xid: str | None, ends: float) -> bool:
-        """What became of a transaction whose answer got lost. One that wrote nothing (no xid) can
-        be run again."""
-        while xid is not None:
+    def _is_committed(self, lost: Unknown, ends: float) -> bool:
+        """What became of a transaction whose answer got lost."""
+        while lost.xid is not None:
             try:
                 with self.connection() as connection:
-                    status = connection.execute(
-                        "SELECT pg_xact_status(%s::xid8)", (xid,)
-                    ).fetchone()
-                if status is None or status[0] != "in progress":
-                    return status is not None and status[0] == "committed"
+                    row = connection.execute(_STATUS.encode(), {"xid": lost.xid}).fetchone()
+                assert row is not None
+                status, timeline = row
+                if timeline != lost.timeline:  # a standby took over, and may use numbers again
+                    raise self._unknown_outcome()
+                if status != "in progress":
+                    return bool(status == "committed")
+            except psycopg.errors.InvalidParameterValue:  # it knows no such transaction
+                raise self._unknown_outcome() from None
             except (OperationalError, InterfaceError) as error:
                 self._give_up_after(ends, error)
             self._closing.wait(0.05)
         return False
+
+    def _unknown_outcome(self) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{self.place}: the server that was asked to commit is gone, so it is not "
+            "known whether it did. Look before you call again."
+        )
 
     def close(self) -> None:
         with self._opening:

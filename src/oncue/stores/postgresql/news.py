@@ -60,7 +60,7 @@ class PgNews:
         self._known = known
         self._mark = mark
         self._clock = clock
-        self.listens = db.address.listen != "no"
+        self.listens = db.listens
         self.channel = f"oncue_{db.address.schema}"
         now_and_after_fork(self, PgNews._renew)
 
@@ -180,12 +180,18 @@ class PgNews:
         with selectors.DefaultSelector() as ready:
             ready.register(connection.fileno(), selectors.EVENT_READ)
             ready.register(self._waking[0], selectors.EVENT_READ)
+            next_look = self._next_look()
             while not self._closing.is_set():
-                if not ready.select(uniform(0.8, 1.0) * LISTEN_SECONDS):
+                rest = next_look - self._clock().monotonic()
+                if rest <= 0 or not ready.select(rest):
                     self._look_around()
+                    next_look = self._next_look()
                 for notice in connection.notifies(timeout=0):
                     if notice.pid != self._sender_pid:  # what this process tells it knows
                         self._tell(*_read_notice(notice.payload))
+
+    def _next_look(self) -> float:
+        return self._clock().monotonic() + uniform(0.8, 1.0) * LISTEN_SECONDS
 
     def _poll(self) -> None:
         while not self._closing.wait(uniform(0.8, 1.0) * POLL_SECONDS):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 from oncue.core.ids import REMEMBERED_MS
@@ -27,6 +28,8 @@ from oncue.stores.postgresql.tx import PgTx
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
 MOST_RACES = 20
 
+Placed = tuple[PlaceInLine, Delivery]
+_PLACE = itemgetter(0)
 InFlight = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""
 
@@ -121,10 +124,12 @@ class PgRanges(PgEndings):
             return []
         held_one = seen if shard in continued else None
         own_lines = sorted(line for line in free if line.shard == shard)
-        inside = [place[2] for place in arrived.get(shard, ())]
-        jobs, through = self._due(tx, asked, own_lines, held_one, inside, ready.room)
-        if not jobs:
+        found = self._due(tx, asked, own_lines, held_one, ready.room)
+        found += self._deliveries(tx, asked, arrived.get(shard, ())[: ready.room])
+        if not found:
             return []
+        found = sorted(found, key=_PLACE)[: ready.room]
+        through, jobs = found[-1][0], [job for _, job in found]
         under_way = len(continued.get(shard, ())) + len(jobs)
         fence = self._cover(tx, asked, held_one, shard, through, under_way)
         if fence is None:
@@ -207,14 +212,11 @@ class PgRanges(PgEndings):
         asked: RangeAsked,
         lines: Sequence[LineHead],
         held: PgRange | None,
-        inside: Sequence[str],
         limit: int,
-    ) -> tuple[list[Delivery], PlaceInLine]:
-        """The next jobs of a shard, which has these lines, and the place of the last of them: first
-        those that have come into the range that is held, then those behind it."""
-        jobs = self._deliveries(tx, asked, inside[:limit])
-        through: PlaceInLine = (0, 0, "")
-        room = BATCH_BYTES - sum(len(one.payload) for one in jobs)
+    ) -> list[Placed]:
+        """The next jobs of a shard, which has these lines, behind the range that is held."""
+        jobs: list[Placed] = []
+        room = BATCH_BYTES
         for _, rank, due_at, _ in lines:
             if len(jobs) >= limit or room <= 0:
                 break
@@ -232,19 +234,19 @@ class PgRanges(PgEndings):
                 "room": room,
             }
             found = list(map(Delivery._make, tx.rows("ranges", "due", params)))
-            if found:
-                jobs += found
-                room -= sum(len(one.payload) for one in found)
-                through = (rank, found[-1].due_at, found[-1].id)
-        return jobs, through
+            jobs += [((rank, one.due_at, one.id), one) for one in found]
+            room -= sum(len(one.payload) for one in found)
+        return jobs
 
-    def _deliveries(self, tx: PgTx, asked: RangeAsked, job_ids: Sequence[str]) -> list[Delivery]:
-        """These jobs, in this order."""
-        if not job_ids:
+    def _deliveries(
+        self, tx: PgTx, asked: RangeAsked, places: Sequence[PlaceInLine]
+    ) -> list[Placed]:
+        """The jobs at these places."""
+        if not places:
             return []
-        params = {"ids": list(job_ids), "queue": asked.queue}
-        found = {row[0]: row for row in tx.rows("ranges", "deliveries", params)}
-        return [Delivery._make(found[one]) for one in job_ids if one in found]
+        params = {"ids": [place[2] for place in places], "queue": asked.queue}
+        found = {row[0]: Delivery._make(row) for row in tx.rows("ranges", "deliveries", params)}
+        return [(place, found[place[2]]) for place in places if place[2] in found]
 
     def _cover(
         self,

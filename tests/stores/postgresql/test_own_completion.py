@@ -277,6 +277,21 @@ def test_what_a_handler_made_of_its_connection_does_not_reach_the_next(shop: Sho
     assert seen == [(("4MB",), 5)] * 20
 
 
+def test_a_process_that_stops_before_its_commit_does_not_hold_the_job_for_long(shop: Shop) -> None:
+    """The server ends its session."""
+    seen = []
+
+    def handle(job: HandledJob) -> None:
+        ask = "SHOW idle_in_transaction_session_timeout"
+        with job.transaction() as connection:
+            seen.append(connection.execute(ask).fetchone())
+            job.complete(connection=connection)
+            seen.append(connection.execute(ask).fetchone())
+
+    assert worked(shop, handle).state is State.SUCCEEDED
+    assert seen == [("0",), ("10s",)]
+
+
 def test_asynchronous_handlers_complete_in_transactions_of_asyncio(shop: Shop) -> None:
     async def handle(job: HandledJob) -> None:
         async with await psycopg.AsyncConnection.connect(shop.url) as connection:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from oncue.core.schedule import Schedule as Schedule
     from oncue.core.standing import Standing as Standing
     from oncue.scheduler import Scheduler as Scheduler
-    from oncue.usecases.jobs import Tally as Tally
+    from oncue.usecases.storing import Tally as Tally
     from oncue.worker.job import HandledJob as HandledJob
 
 __version__ = "0.1.0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -16,12 +16,16 @@ from oncue.core.lifecycle import State, Verb
 from oncue.core.sharing import Taker
 from oncue.engine.claiming import Claiming
 from oncue.scheduler import Scheduler
-from oncue.usecases import intake, reporting
+from oncue.usecases import intake, reporting, storing
 from oncue.usecases.gathering import Gathering
 from oncue.usecases.jobs import insert_all
+from oncue.usecases.outbox import outbox_of
+from oncue.usecases.storing import Tally
 
 P = ParamSpec("P")
 T = TypeVar("T")
+A = TypeVar("A")
+Q = TypeVar("Q")
 TOGETHER = 5000  # requests that are done by one call
 CLAIMS_TOGETHER = 64
 
@@ -57,10 +61,36 @@ class AsyncScheduler:
         )
         self._unanswered: deque[Claiming] = deque()
 
-    async def schedule(self, payload: Any = None, **fields: Any) -> Job:
-        """Store a job; it is durable when this returns. Arguments as in `Scheduler.schedule`."""
+    async def schedule(
+        self, payload: Any = None, *, connection: object = None, **fields: Any
+    ) -> Job:
+        """Store a job; it is durable when this returns. Arguments as in `Scheduler.schedule`; a
+        `connection` is one of asyncio."""
         new = self.scheduler.ready({**fields, "payload": payload})
+        if connection is not None:
+            return storing.stored_one(new, await self._insert_within(connection, [new])).job
         return await self.insert(new) or intake.as_stored(new)
+
+    async def schedule_many(
+        self, items: Iterable[Mapping[str, Any]], *, connection: object = None, **defaults: Any
+    ) -> Tally:
+        """`Scheduler.schedule_many`; a `connection` is one of asyncio."""
+        if connection is None:
+            return await self.write(self.scheduler.schedule_many, items, **defaults)
+
+        async def store(jobs: Sequence[NewJob]) -> storing.StoredJobs:
+            return storing.stored_all(jobs, await self._insert_within(connection, jobs))
+
+        return await _driven(self.scheduler._chunk_by_chunk(items, defaults), store)
+
+    async def _insert_within(self, connection: object, jobs: Sequence[NewJob]) -> storing.Met:
+        """Store jobs in a transaction of the caller."""
+        cue, insert = self.scheduler, outbox_of(self.scheduler.store).insert_async
+        await self.call(cue.policies, jobs[0].queue)  # read off the loop's thread, for all queues
+        return await _driven(
+            storing.inserting(cue, jobs),
+            lambda wanted: insert(connection, wanted, cue.clock.now()),
+        )
 
     def insert(self, job: NewJob) -> asyncio.Future[Job | None]:
         """Store a job that is ready; the job that was there before, or None: it is new."""
@@ -154,3 +184,14 @@ class AsyncScheduler:
 
 def _released(claims: Sequence[Claimed]) -> list[Settlement]:
     return [Settlement(one.id, one.epoch, Verb.RELEASE) for one in claims]
+
+
+async def _driven(steps: Generator[Q, A, T], answer: Callable[[Q], Awaitable[A]]) -> T:
+    """`storing.driven` for asyncio."""
+    try:
+        asked = next(steps)
+        while True:
+            asked = steps.send(await answer(asked))
+    except StopIteration as end:
+        found: T = end.value
+        return found

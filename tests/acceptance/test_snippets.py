@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
 import pytest
 
 from oncue.cli.app import COMMANDS
 from tests.servers import ministack_endpoint
 from tests.servers.clients import CREDENTIALS, client
+from tests.servers.postgres import postgres_url
 
 from .documents import DOCUMENTS, ROOT, Block, blocks, read, run_python, without_measures
 
@@ -21,6 +26,7 @@ SCHEDULES_PRELUDE, *SCHEDULES = blocks("docs/schedules.md", "python")
 PROGRESS = blocks("docs/progress.md", "python")
 SQS_DELAYS = blocks("docs/sqs-delays.md", "python")
 CELERY = blocks("docs/celery.md", "python")
+POSTGRES = "postgresql://app@db.example.com/shop"
 TARGETS = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
 
 
@@ -62,7 +68,23 @@ def use_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("block", GUIDE, ids=place)
 def test_a_snippet_of_the_guide_prints_what_it_says(block: Block, tmp_path: Path) -> None:
-    prints_what_it_says(block, PRELUDE.text + block.text, tmp_path)
+    if POSTGRES not in block.text:
+        prints_what_it_says(block, PRELUDE.text + block.text, tmp_path)
+        return
+    with own_database() as url:
+        prints_what_it_says(block, PRELUDE.text + block.text.replace(POSTGRES, url), tmp_path)
+
+
+@contextmanager
+def own_database() -> Iterator[str]:
+    """A new database of PostgreSQL."""
+    name = f"snippet_{uuid4().hex}"
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield f"{postgres_url().rpartition('/')[0]}/{name}"
+        finally:
+            connection.execute(f"DROP DATABASE {name} (FORCE)".encode())
 
 
 @pytest.mark.parametrize("block", RULES, ids=place)

@@ -8,14 +8,17 @@
    a control in peace, in which nothing may be done twice, then killed and stopped while they work;
    then two dispatchers that share a queue, alone
 5. the same on DynamoDB Local with fewer jobs, and four dispatchers that share a queue
-6. the contract suite on other emulators of DynamoDB, a fresh part of it
+6. effects that happen exactly once on PostgreSQL: workers that write in the transaction in which
+   their job is completed, killed and stopped, on a server that crashes
+7. the contract suite on other emulators of DynamoDB, a fresh part of it
 
 Each part prints its card; what fails is printed with what it takes to see it again. The sizes come
 from the environment: ONCUE_CHAOS_JOBS (100000), ONCUE_CHAOS_KILLS (100), ONCUE_CHAOS_SECONDS (900,
 for the processes of one run), ONCUE_CHAOS_WORLDS and ONCUE_CHAOS_MACHINE (90 seconds each),
 ONCUE_CHAOS_SEED; for DynamoDB: ONCUE_CHAOS_STORMS (90 seconds), ONCUE_CHAOS_CROWD and
 ONCUE_CHAOS_PENDING (10000 and 200000 jobs), ONCUE_CHAOS_DYNAMODB_JOBS (2000),
-ONCUE_CHAOS_DYNAMODB_KILLS (20), ONCUE_CHAOS_EMULATORS (45 seconds for each of them).
+ONCUE_CHAOS_DYNAMODB_KILLS (20), ONCUE_CHAOS_EMULATORS (45 seconds for each of them); for effects:
+ONCUE_CHAOS_EFFECTS (10000 jobs), ONCUE_CHAOS_EFFECT_KILLS (50).
 """
 
 from __future__ import annotations
@@ -31,11 +34,13 @@ from pathlib import Path
 
 from tests.chaos import emulated
 from tests.chaos.dynamodb import count_units, fight_duels, meet_crowd, play_storms
+from tests.chaos.effects import EffectRun
 from tests.chaos.kills import EVERYBODY, FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
 from tests.chaos.places import unused_table
 from tests.proof import scenes
 from tests.servers import session
 from tests.servers.emulators import NotInstalled, endpoint_of
+from tests.servers.postgres import PostgresServer
 from tests.stores.kinds import store_maker
 
 # The promise is two seconds; starting a process in place of a dead one takes the rest.
@@ -61,6 +66,7 @@ def main() -> int:
         trouble_dynamodb,
         kill_processes,
         kill_on_dynamodb,
+        have_effects,
         use_emulators,
     )
     green = [part(seed) for part in parts]
@@ -136,6 +142,26 @@ def kill_on_dynamodb(seed: int) -> bool:
             _kill(seed, jobs // 2, kills // 2, FOUR_DISPATCHERS, unused_table()),
         ]
     )
+
+
+def have_effects(seed: int) -> bool:
+    jobs, kills = size("EFFECTS", 10_000), size("EFFECT_KILLS", 50)
+    print(f"\nEffects on PostgreSQL: {jobs:,} jobs, {kills} kills …", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with PostgresServer(folder / "server", durable=True) as server:
+            run = EffectRun(
+                folder,
+                server,
+                jobs=jobs,
+                kills=kills,
+                seconds=size("SECONDS", 900),
+                seed=seed,
+                crashes=2,
+            )
+            card = run.run()
+    print(card, flush=True)
+    return card.green
 
 
 def use_emulators(seed: int) -> bool:

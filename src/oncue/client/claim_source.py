@@ -217,7 +217,7 @@ def _beat(beat: Beat) -> dict[str, Any]:
 
 
 def _report(end: ClaimEnd) -> ClaimReport:
-    claim, outcome, result, error, retryable = end
+    claim, outcome, result, error, retryable, _ = end
     if outcome == "fail":
         return ClaimReport(claim.id, _token(claim), outcome, None, error, retryable)
     return ClaimReport(claim.id, _token(claim), outcome, result)

@@ -26,7 +26,9 @@ from oncue.core.moment import render
 from oncue.core.operations import history_with
 from oncue.ports.clock import Clock
 from oncue.usecases import intake
-from oncue.usecases.jobs import JobVerbs, Stored, StoredJobs
+from oncue.usecases.jobs import JobVerbs
+from oncue.usecases.outbox import refuse_connection
+from oncue.usecases.storing import Stored, StoredJobs
 from oncue.wire import jobs as wire
 from oncue.wire.converting import read
 
@@ -55,7 +57,8 @@ class SentJob(NamedTuple):
 class RemoteJobs(Asking, JobVerbs[SentJob]):
     clock: Clock
 
-    def store_job(self, fields: Mapping[str, Any]) -> Stored:
+    def store_job(self, fields: Mapping[str, Any], connection: object = None) -> Stored:
+        refuse_connection(connection)
         job_id = fields.get("id")
         headers = {} if job_id is not None else {"idempotency-key": uuid.uuid4().hex}
         request = Call("POST", "/jobs", encode(_sent(fields)), headers, job_id=job_id or "")
@@ -76,7 +79,8 @@ class RemoteJobs(Asking, JobVerbs[SentJob]):
     def _size(self, job: SentJob) -> int:
         return len(job.text)
 
-    def store_jobs(self, jobs: Sequence[SentJob]) -> StoredJobs:
+    def store_jobs(self, jobs: Sequence[SentJob], connection: object = None) -> StoredJobs:
+        refuse_connection(connection)
         stored: list[str | None] = []
         existing = 0
         refused: dict[int, OncueError] = {}

@@ -7,14 +7,12 @@ calls the store's `insert` and counts what was created, once it is durable.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from operator import itemgetter
-from typing import Any, Generic, NamedTuple, TypeVar, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 
 from oncue.core import errors, moment
 from oncue.core import payload as payloads
@@ -27,54 +25,17 @@ from oncue.core.job import History, Job, JobFilter, JobPage, NewJob
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.text import quoted
-from oncue.ports.jobs import Clash
-from oncue.usecases import intake
+from oncue.usecases import intake, storing
 from oncue.usecases.intake import FilterFields, JobFields
 from oncue.usecases.local import Local
+from oncue.usecases.outbox import outbox_of
 from oncue.usecases.queues import queue_of
+from oncue.usecases.storing import Stored, StoredJobs, Tally
 
 CHUNK = 5000  # jobs that schedule_many stores at once,
 CHUNK_BYTES = 4 * 1024 * 1024  # unless their payloads are large
-IDS_KEPT = 10_000
-_QUEUE = itemgetter(NewJob._fields.index("queue"))  # by position: it is asked for every job
 
 T = TypeVar("T")
-
-
-class Stored(NamedTuple):
-    job: Job
-    existed: bool
-    """It was there before, under the id or the key that was asked for."""
-
-
-class StoredJobs(NamedTuple):
-    """The outcome of storing a list of jobs."""
-
-    ids: list[str | None]
-    """Of each job that is stored now, in order; None: it was refused."""
-    existing: int
-    """How many were there before."""
-    refused: Mapping[int, errors.OncueError]
-    """Why, by position."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """The outcome of storing many jobs."""
-
-    accepted: int = 0
-    """Stored now or there already."""
-    existing: int = 0
-    ids: list[str] = field(default_factory=list)
-    """In order, as long as there are no more than 10,000."""
-
-    def add(self, stored: StoredJobs) -> None:
-        self.accepted += len(stored.ids) - len(stored.refused)
-        self.existing += stored.existing
-        if self.accepted <= IDS_KEPT:
-            self.ids += [job_id for job_id in stored.ids if job_id is not None]
-        else:
-            self.ids.clear()
 
 
 def chunks(
@@ -97,23 +58,38 @@ class JobVerbs(ABC, Generic[T]):
     """The methods of a scheduler and of a client about jobs. T is a job that is ready to be
     stored."""
 
-    def schedule(self, payload: Any = None, **fields: Unpack[JobFields]) -> Job:
+    def schedule(
+        self, payload: Any = None, *, connection: object = None, **fields: Unpack[JobFields]
+    ) -> Job:
         """Store a job, due at a moment, after a delay, or now. It is durable when this returns.
 
         With a `key` that an unfinished job of the queue has: `if_exists` keep answers that job,
-        replace gives it the new time and payload. A repeated `id` answers the first job.
+        replace gives it the new time and payload. A repeated `id` answers the first job. With
+        `connection`, it is stored in the transaction of that connection, and durable with it
+        (PostgreSQL).
         """
-        return self.store_job({**fields, "payload": payload}).job
+        return self.store_job({**fields, "payload": payload}, connection).job
 
-    def schedule_many(self, items: Iterable[Mapping[str, Any]], **defaults: Any) -> Tally:
+    def schedule_many(
+        self, items: Iterable[Mapping[str, Any]], *, connection: object = None, **defaults: Any
+    ) -> Tally:
         """Store many jobs, each a mapping of `schedule`'s arguments; `defaults` fill the gaps.
 
         Memory does not grow with their number. A bad item raises, naming its position; what came
-        in full chunks before it is stored, and the error says how many.
+        in full chunks before it is stored, and the error says how many. `connection`: as in
+        `schedule`.
         """
+        return storing.driven(
+            self._chunk_by_chunk(items, defaults), lambda jobs: self.store_jobs(jobs, connection)
+        )
+
+    def _chunk_by_chunk(
+        self, items: Iterable[Mapping[str, Any]], defaults: dict[str, Any]
+    ) -> Generator[list[T], StoredJobs, Tally]:
+        """`schedule_many`: asks for each chunk to be stored."""
         tally, source = Tally(), iter(items)
         while chunk := self._next_chunk(source, defaults, tally):
-            stored = self.store_jobs(chunk)
+            stored = yield chunk
             for position in sorted(stored.refused):
                 raise _at_item(
                     stored.refused[position],
@@ -143,7 +119,7 @@ class JobVerbs(ABC, Generic[T]):
         return chunk
 
     @abstractmethod
-    def store_job(self, fields: Mapping[str, Any]) -> Stored:
+    def store_job(self, fields: Mapping[str, Any], connection: object = None) -> Stored:
         """As `schedule`, with its arguments as fields; and whether the job was there before."""
 
     @abstractmethod
@@ -151,7 +127,7 @@ class JobVerbs(ABC, Generic[T]):
         """The job that these fields describe, as `store_jobs` takes it."""
 
     @abstractmethod
-    def store_jobs(self, jobs: Sequence[T]) -> StoredJobs:
+    def store_jobs(self, jobs: Sequence[T], connection: object = None) -> StoredJobs:
         """Store these jobs, each by itself, and tell what became of each."""
 
     @abstractmethod
@@ -237,43 +213,20 @@ class LocalJobs(Local, JobVerbs[NewJob]):
     def _size(self, job: NewJob) -> int:
         return len(job.payload)
 
-    def store_job(self, fields: Mapping[str, Any]) -> Stored:
+    def store_job(self, fields: Mapping[str, Any], connection: object = None) -> Stored:
         new = self.ready(fields)
-        met = self._insert([new]).get(0)
-        if isinstance(met, errors.OncueError):
-            raise met
-        return Stored(intake.as_stored(new), False) if met is None else Stored(met, True)
+        return storing.stored_one(new, self._insert([new], connection))
 
-    def store_jobs(self, jobs: Sequence[NewJob]) -> StoredJobs:
-        met = self._insert(jobs) if jobs else {}
-        refused = {at: one for at, one in met.items() if isinstance(one, errors.OncueError)}
-        ids: list[str | None] = [job.id for job in jobs]
-        for position, answer in met.items():
-            ids[position] = None if isinstance(answer, errors.OncueError) else answer.id
-        return StoredJobs(ids, len(met) - len(refused), refused)
+    def store_jobs(self, jobs: Sequence[NewJob], connection: object = None) -> StoredJobs:
+        return storing.stored_all(jobs, self._insert(jobs, connection) if jobs else {})
 
-    def _insert(self, jobs: Sequence[NewJob]) -> dict[int, Job | errors.OncueError]:
-        """Store jobs, and count the new ones. By position, for the others: the job that was there,
-        or why this one is refused."""
-        if unsendable := self._unsendable(jobs):
-            places = [place for place in range(len(jobs)) if place not in unsendable]
-            met = self._insert([jobs[place] for place in places]) if places else {}
-            return {**unsendable, **{places[at]: answer for at, answer in met.items()}}
-        clashes = self.store.insert(jobs, self.clock.now())
-        self.telemetry.count("jobs_created", len(jobs) - len(clashes))
-        return {position: _met(clash) for position, clash in clashes.items()} if clashes else {}
-
-    def _unsendable(self, jobs: Sequence[NewJob]) -> dict[int, errors.OncueError]:
-        """By position: the jobs that the sinks of their queues would never take."""
-        bounds = {}
-        for name in set(map(_QUEUE, jobs)):
-            if (found := self._sink_bounds(name)) is not None:
-                bounds[name] = found
-        if not bounds:
-            return {}
-        asked = ((at, bounds.get(job.queue), job.payload) for at, job in enumerate(jobs))
-        problems = ((at, one.problem(payload)) for at, one, payload in asked if one is not None)
-        return {at: problem for at, problem in problems if problem is not None}
+    def _insert(self, jobs: Sequence[NewJob], connection: object = None) -> storing.Met:
+        """Store jobs, and count the new ones."""
+        steps = storing.inserting(self, jobs)
+        insert = self.store.insert
+        if connection is not None:
+            insert = partial(outbox_of(self.store).insert, connection)
+        return storing.driven(steps, lambda wanted: insert(wanted, self.clock.now()))
 
     def job(self, job_id: str) -> Job:
         found = self.store.get(possible_id(job_id))
@@ -353,22 +306,6 @@ def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.
     job that was there, why it is refused, or None: it is new."""
     met = cue._insert(jobs)
     return [met.get(position) for position in range(len(jobs))] if met else [None] * len(jobs)
-
-
-def _met(clash: Clash) -> Job | errors.Conflict:
-    """The job that has the id or the key of a new job, or the refusal of the new one."""
-    job = clash.job
-    if clash.kind == "id taken":
-        return errors.IdTaken(
-            f"a job with the id {job.id!r} exists and was created with other fields. "
-            "Choose another id, or send the same fields to get that job."
-        )
-    if clash.kind == "key taken":
-        return errors.KeyTaken(
-            f"the key {job.key!r} belongs to job {job.id}, which is {job.state} "
-            "and can no longer be replaced. Wait until it ends, or use another key."
-        )
-    return job
 
 
 def illegal(verb: str, job: Job, why: str = "") -> errors.IllegalState:

@@ -45,8 +45,10 @@ class RunningBatch:
         """When the last confirmed heartbeat was sent, by the monotonic clock."""
 
     def hand_back(self, jobs: Iterable[HandledJob]) -> None:
-        """Note that these were not begun, or not finished, and may be done by another worker."""
-        self.done.extend(ClaimEnd(job.claim, "release") for job in jobs if not job.lost)
+        """Note that these were not begun, or not finished, and may be done by another worker. What
+        a transaction is about to complete is left to it."""
+        left = (job for job in jobs if not job.lost and job.completion is None)
+        self.done.extend(ClaimEnd(job.claim, "release") for job in left)
 
     def settle(self) -> None:
         """Write down how the jobs ended, as far as they have."""

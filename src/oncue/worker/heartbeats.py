@@ -103,7 +103,8 @@ class Heartbeats:
             found = self._source.interruptions([job.claim for _, job in jobs])
             for position, why in found.items():
                 batch, job = jobs[position]
-                if job in batch.running:  # else it came to its end meanwhile
+                # Else it came to its end meanwhile.
+                if job in batch.running and job.completion is None:
                     job.interrupt(why)
 
     def _settle_early(self, batch: RunningBatch) -> None:
@@ -130,4 +131,10 @@ def _hold(batch: RunningBatch, held: ExitStack) -> bool:
 
 
 def _running(batches: Sequence[RunningBatch]) -> Iterator[tuple[RunningBatch, HandledJob]]:
-    return ((batch, job) for batch in batches for job in batch.running if not job.lost)
+    """Without those that a transaction of their handler completes: a heartbeat would wait."""
+    return (
+        (batch, job)
+        for batch in batches
+        for job in batch.running
+        if not job.lost and job.completion is None
+    )

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from oncue.core import payload as payloads
-from oncue.core.errors import ClaimLost, Conflict
+from oncue.core.errors import ClaimLost, Conflict, NotSupported
 from oncue.core.fencing import Refused
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touched
 from oncue.core.moment import to_datetime
 from oncue.core.queue import check_name
 from oncue.usecases.intake import check_message, check_percent
+from oncue.worker.results import body
 from oncue.worker.source import AWAY, Beat
 
 if TYPE_CHECKING:
+    from oncue.ports.outbox import Outbox
     from oncue.worker.batch import RunningBatch
 
 TRUSTED = 2 / 3  # of a lease: so long without a confirmed heartbeat, and the claim is given up
@@ -28,12 +31,20 @@ T = TypeVar("T")
 _UNREAD = object()
 
 
+class OwnCompletion(NamedTuple):
+    """Of a job, in a transaction of its handler."""
+
+    result: bytes | None
+    committed: bool = False
+    """Whether that is known; else the store knows."""
+
+
 class HandledJob:
     """A job in the hands of a handler."""
 
     __slots__ = (
         *("_batch", "_keep_until", "_operations", "_payload"),
-        *("announced", "cancel_requested", "claim", "why_lost"),
+        *("announced", "cancel_requested", "claim", "completion", "why_lost"),
     )
 
     def __init__(self, claim: Claimed, batch: RunningBatch, keep_until: float) -> None:
@@ -44,6 +55,8 @@ class HandledJob:
         """Why the claim is `lost`, once it is."""
         self.announced = False
         """Whether the loss was logged."""
+        self.completion: OwnCompletion | None = None
+        """How its handler has completed it, if in a transaction."""
         self._batch = batch
         self._keep_until = keep_until
         self._payload: Any = _UNREAD
@@ -106,6 +119,8 @@ class HandledJob:
         Also when no heartbeat was confirmed for two thirds of the lease. That is judged here, when
         it is asked, by the monotonic clock: a store that does not answer cannot delay it, and a
         heartbeat that is answered too late does not undo it."""
+        if self.completion is not None:
+            return bool(self.why_lost)  # no heartbeat is sent any more: its transaction decides
         if not self.why_lost and self._batch.clock.monotonic() >= self._keep_until:
             silent = self._batch.queue.lease_seconds * TRUSTED
             self.lose(f": no heartbeat was confirmed for {silent:.3g} s, two thirds of its lease")
@@ -162,7 +177,7 @@ class HandledJob:
     def step(self, name: str, function: Callable[[], T]) -> T:
         """Run `function` once in the life of the job: its result is stored, and a later attempt
         gets the stored one instead of running it again."""
-        self.check()
+        self._check_open()
         known = self.operation(check_name(name, "an operation"))
         if known is not None and known.is_final:
             return payloads.decode(known.result)  # type: ignore[no-any-return]
@@ -180,7 +195,7 @@ class HandledJob:
     ) -> None:
         """Report how far the job, or one of its steps, has come; also a sign of life. If it
         cannot be stored now it is not, and the work goes on."""
-        self.check()
+        self._check_open()
         check_percent(percent)
         check_message(message)
         try:
@@ -197,6 +212,84 @@ class HandledJob:
         self.heartbeat_answered(answer, sent)
         if isinstance(answer, Refused):
             self.check()
+
+    def complete(self, result: Any = None, *, connection: object) -> None:
+        """Complete the job in a transaction of your own, on the database of its PostgreSQL store:
+        what you write there takes effect exactly once, as the job is completed with it or not at
+        all. Do it last, and commit soon. Raises `ClaimLost` if the claim is over: then roll back.
+        What the handler returns is not used."""
+        outbox, done = self._outbox(), OwnCompletion(body(result))
+        with self._batch.settling:  # no heartbeat waits for the transaction
+            before, self.completion = self._claimed_completion(), done
+            now = self._batch.clock.now()
+            claim = self.claim
+            refused = outbox.complete(connection, claim.id, claim.epoch, done.result, now)
+            self._answered(refused, before)
+
+    async def complete_async(self, result: Any = None, *, connection: object) -> None:
+        """`complete` for connections of asyncio."""
+        outbox, done = self._outbox(), OwnCompletion(body(result))
+        with self._batch.settling:
+            before, self.completion = self._claimed_completion(), done
+            now = self._batch.clock.now()
+            claim = self.claim
+            call = outbox.complete_async(connection, claim.id, claim.epoch, done.result, now)
+            self._answered(await call, before)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A psycopg connection to the database of the job's PostgreSQL store, in a transaction. At
+        the end of the block the job is completed, and that is committed together with what you
+        wrote; if the block raises, both are rolled back. `complete` in the block gives a result."""
+        before = self.completion
+        with self._outbox().transaction() as connection:
+            try:
+                yield connection
+                if self.completion is before:
+                    self.complete(connection=connection)
+            except BaseException:
+                self.completion = before  # it is rolled back
+                raise
+        if self.completion is not None:
+            self.completion = self.completion._replace(committed=True)
+
+    def _outbox(self) -> Outbox:
+        outbox: Outbox | None = getattr(self._batch.source, "outbox", None)
+        if outbox is None:
+            raise NotSupported(
+                f"job {self.id}: only a worker that has opened a PostgreSQL store itself "
+                "(postgresql://…, not a server's URL) can complete a job in a transaction. Return "
+                "from the handler instead, and make what it does idempotent."
+            )
+        if self._batch.handler.batch is not None:
+            raise NotSupported(
+                f"job {self.id}: a handler with batch= cannot complete a job in a transaction. "
+                "Register it without batch=."
+            )
+        return outbox
+
+    def _claimed_completion(self) -> OwnCompletion | None:
+        if self.lost:
+            self.check()
+        return self.completion
+
+    def _answered(self, refused: Refused | None, before: OwnCompletion | None) -> None:
+        if refused is not None:
+            self.completion = before
+            self.interrupt(refused)
+            self.check()
+
+    def is_completed(self) -> bool:
+        """Whether its completion in a transaction was committed, as the store has it now."""
+        done, claim = self.completion, self.claim
+        if done is None or done.committed:
+            return done is not None
+        return self._outbox().is_completed(claim.id, claim.epoch, done.result)
+
+    def _check_open(self) -> None:
+        if self.completion is not None:
+            raise Conflict(f"job {self.id} is completed by this handler: report before that.")
+        self.check()
 
     def check(self) -> None:
         """Raise `ClaimLost` if there is no point in going on. Long handlers call it now and then;

@@ -16,11 +16,12 @@ from oncue.worker.batch import RunningBatch, take_all
 from oncue.worker.handlers import Handler
 from oncue.worker.job import HandledJob
 from oncue.worker.results import bodies, body
-from oncue.worker.source import ClaimEnd
+from oncue.worker.source import AWAY, ClaimEnd
 
 BATCH_SECONDS = 0.05  # how much work is taken at once
 BATCH_LIMIT = 1000
 BATCH_BYTES = 16 * 1024 * 1024  # of payloads, if all were as large as the largest seen last
+NOT_COMMITTED = "The transaction in which the job was completed was not committed."
 FLUSH_SECONDS = 0.02  # how long a finished job may wait for others to be settled with
 
 Call = Callable[[list[HandledJob]], Sequence[bytes | None]]
@@ -89,13 +90,32 @@ def _run(batch: RunningBatch, jobs: list[HandledJob], call: Call) -> None:
         error = raised
     batch.running = []
     for place, job in enumerate(jobs):
+        if job.completion is not None and _is_done(batch, job, error):
+            continue
         if job.why_lost:  # noticed by the handler or the heartbeats; otherwise the store judges
             text = "job %s: %s; its result is not used"
             logger.warning(text, job.id, job.why_lost, extra=job.facts)
+        elif error is None and job.completion is not None:
+            logger.warning("job %s: %s", job.id, NOT_COMMITTED, extra=job.facts)
+            batch.done.append(ClaimEnd(job.claim, "fail", error=NOT_COMMITTED, may_be_done=True))
         elif error is None:
             batch.done.append(ClaimEnd(job.claim, "complete", results[place]))
         elif (failure := _failure(job, error, batch.handler)) is not None:
-            batch.done.append(failure)
+            batch.done.append(failure._replace(may_be_done=job.completion is not None))
+
+
+def _is_done(batch: RunningBatch, job: HandledJob, error: BaseException | None) -> bool:
+    """Whether a job that its handler completed in a transaction is completed. It is only read:
+    nothing but that transaction completes it."""
+    try:
+        done = batch.results.insist(job.is_completed)
+    except AWAY as trouble:
+        logger.warning("job %s: was it completed? %s", job.id, trouble, extra=job.facts)
+        return False  # then a failure is reported, and refused if it was
+    if done and error is not None:
+        line = "job %s: its handler raised %s after the job was completed"
+        logger.warning(line, job.id, type(error).__name__, extra=job.facts)
+    return done
 
 
 def _failure(job: HandledJob, error: BaseException, handler: Handler) -> ClaimEnd | None:

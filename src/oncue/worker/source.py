@@ -25,6 +25,7 @@ from oncue.core.retry import Failure
 from oncue.core.sharing import Taker
 from oncue.engine.alarm import Alarm
 from oncue.engine.claiming import Claiming
+from oncue.ports.outbox import Outbox
 from oncue.ports.store import Awaited, Listener
 from oncue.usecases.claims import LocalClaims
 from oncue.usecases.reporting import put_operation
@@ -68,10 +69,14 @@ class ClaimEnd(NamedTuple):
     error: str = ""
     retryable: bool = True
     """Fail: whether the policy of its queue may have it tried again."""
+    may_be_done: bool = False
+    """Fail: a transaction of the handler may have completed it, or may be about to. If so, this
+    report is refused, as it should be."""
 
 
 class ClaimSource(Protocol):
-    """For one worker. Safe to use from many threads; `claim` and `rest` are called by one at a
+    """For one worker. One that has an `outbox` (ports/outbox.py) lets handlers complete jobs in
+    transactions. Safe to use from many threads; `claim` and `rest` are called by one at a
     time. Raises one of `AWAY` when it cannot answer now."""
 
     beat_seconds: float
@@ -136,6 +141,10 @@ class LocalClaimSource:
         self._telemetry = cue.telemetry
         self._worker = worker
         self._claiming = Claiming(cue.store)
+
+    @property
+    def outbox(self) -> Outbox | None:
+        return getattr(self._store, "outbox", None)
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         unwatch = self._store.watch(listener, queues)
@@ -204,11 +213,15 @@ class LocalClaimSource:
             return
         refused, _ = self._store.settle([self._settlement(end) for end in ends], self._clock.now())
         for position, answer in refused.items():
-            log_too_late(ends[position].claim.id, answer.reason)
-        self._telemetry.count("fenced_writes", len(refused))
+            end = ends[position]
+            if end.may_be_done and answer.reason == "completed":
+                logger.info("job %s: its transaction was committed after all", end.claim.id)
+                continue
+            log_too_late(end.claim.id, answer.reason)
+            self._telemetry.count("fenced_writes")
 
     def _settlement(self, end: ClaimEnd) -> Settlement:
-        claim, outcome, result, error, retryable = end
+        claim, outcome, result, error, retryable, _ = end
         if outcome != "fail":
             return Settlement(claim.id, claim.epoch, VERBS[outcome], result)
         failure = Failure(self._cue.spread(), retryable)

@@ -27,7 +27,7 @@ from oncue.core.errors import IdTaken, InvalidInput, StoreError, TooLarge
 from oncue.core.job import NewJob
 from oncue.core.text import why_not_json
 from oncue.scheduler import Scheduler
-from oncue.usecases.jobs import IDS_KEPT
+from oncue.usecases.storing import IDS_KEPT
 from oncue.wire import jobs as wire
 
 if TYPE_CHECKING:

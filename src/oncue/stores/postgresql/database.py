@@ -44,7 +44,7 @@ SESSION = (
     "SET enable_seqscan = off; SET jit = off"
 )
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
-_KEEPALIVE: dict[str, Any] = {
+KEEPALIVE: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -110,7 +110,7 @@ class PgDatabase:
                         timeout=CONNECT_SECONDS,
                         reconnect_timeout=CONNECT_SECONDS,
                         max_waiting=0,
-                        kwargs={"autocommit": True, "application_name": "oncue", **_KEEPALIVE},
+                        kwargs={"autocommit": True, "application_name": "oncue", **KEEPALIVE},
                         configure=self._configure,
                         open=True,
                     )
@@ -133,7 +133,7 @@ class PgDatabase:
     def connect(self) -> psycopg.Connection[Any]:
         """A connection outside the pool."""
         return psycopg.connect(
-            self.address.conninfo, autocommit=True, application_name="oncue", **_KEEPALIVE
+            self.address.conninfo, autocommit=True, application_name="oncue", **KEEPALIVE
         )
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:

@@ -51,7 +51,7 @@ class PgEndings(PgClaims):
                 answers[at] = GONE
             else:
                 queue = queues[one.record.queue]
-                answers[at], found[settlement.id] = self._settle(one, settlement, queue, now)
+                answers[at], found[settlement.id] = self.settled(one, settlement, queue, now)
         self._save_ended(tx, found, queues)
         refused = {at: one for at, one in answers.items() if isinstance(one, Refused)}
         states = {at: one for at, one in answers.items() if isinstance(one, State)}
@@ -81,12 +81,14 @@ class PgEndings(PgClaims):
 
     def _announce_room(self, tx: PgTx, queue: str) -> None:
         """At its concurrency, a queue waits for one of its jobs to be no longer under way."""
-        if self._settings.queue(queue).concurrency is not None:
+        if self.known_queue(queue).concurrency is not None:
             tx.tell(queue, 0)
 
-    def _settle(
+    def settled(
         self, one: FiledRow, settlement: Settlement, queue: Queue, now: Moment
     ) -> tuple[Refused | State, FiledRow]:
+        """A job whose claim is to be ended: in which state it is then, or why it is refused; and
+        what is to be saved."""
         ending = one.record.settle(settlement, queue, now)
         if isinstance(ending, Refused):
             return ending, one
@@ -122,13 +124,15 @@ class PgEndings(PgClaims):
     def reclaim(
         self, tx: PgTx, verdicts: Sequence[tuple[Lapse, Verdict]], now: Moment
     ) -> Mapping[int, Refused]:
-        found = records.lock(tx, (lapse.id for lapse, _ in verdicts))
+        # A job that somebody else changes just now is left to the next time: what is locked may be
+        # a completion in a transaction of others, whose end would have to be waited for.
+        found = records.lock(tx, (lapse.id for lapse, _ in verdicts), free=True)
         queues = self._queues_of(tx, found.values())
         refused: dict[int, Refused] = {}
         for at, (lapse, verdict) in enumerate(verdicts):
             one = records.visible(found, lapse.id)
             if one is None:
-                refused[at] = GONE
+                refused[at] = GONE if lapse.id in found else Refused("moved on", lapse.state)
                 continue
             ending = one.record.reclaim(lapse, verdict, now)
             if isinstance(ending, Refused):

@@ -16,6 +16,7 @@ from oncue.core.job import Diagnostic, History, Job, NewJob, Operation
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.operations import OperationPages, history_with, start_of
+from oncue.core.queue import Queue
 from oncue.core.record import Record
 from oncue.core.shard import shard_of
 from oncue.ports.jobs import Changed, Clash
@@ -31,6 +32,8 @@ from oncue.stores.postgresql.tx import PgTx
 COPY_FROM = 200  # jobs of one call from which on COPY is faster than an INSERT
 QUEUE_LOCK = -1
 """Stands for a shard: the lock that keeps a queue from being deleted."""
+OUTBOX_LOCK = -2
+"""The same for transactions of others, which may be long: only a deletion waits for them."""
 _COPIED = ("text", "text", "int8", "bytea", "int2", "int8", "int8", "int2")
 _QUEUE = itemgetter(NewJob._fields.index("queue"))
 _RARE = slice(NewJob._fields.index("owner"), NewJob._fields.index("epoch") + 1)
@@ -50,12 +53,16 @@ class PgJobs(PgPart):
     def _shards_of(self, queue: str) -> int:
         """Over how many shards new jobs of the queue are spread. It may be a little out of date:
         jobs are found in every shard."""
-        return self._settings.queue(queue).shards or self.shards
+        return self.known_queue(queue).shards or self.shards
+
+    def known_queue(self, name: str) -> Queue:
+        """The queue as it was when the settings were last read."""
+        return self._settings.queue(name)
 
     def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
         if not jobs:
             return {}
-        is_plain = all(_rare(job) == _USUAL for job in jobs)
+        is_plain = are_plain(jobs)
         if is_plain and len(jobs) >= COPY_FROM:
             try:
                 return self.db.write(partial(self._copy, jobs))
@@ -88,6 +95,9 @@ class PgJobs(PgPart):
     def _queue_lock(self, queue: str) -> int:
         return shard_lock(self.db.address.schema, queue, QUEUE_LOCK)
 
+    def outbox_lock(self, queue: str) -> int:
+        return shard_lock(self.db.address.schema, queue, OUTBOX_LOCK)
+
     def _announce(self, tx: PgTx, jobs: Iterable[NewJob]) -> None:
         for job in jobs:
             tx.tell(job.queue, job.due_at, rank_of(job.priority, ahead=False))
@@ -99,11 +109,22 @@ class PgJobs(PgPart):
 
     def _insert(self, jobs: Sequence[NewJob], is_plain: bool, tx: PgTx) -> list[str]:
         """Store what does not clash with what is there, or with one before it. Their ids."""
+        params = self.insert_params(jobs, self._queue_lock, is_plain=is_plain)
+        found = tx.rows("jobs", "insert_plain" if is_plain else "insert", params)
+        stored = [row[0] for row in found]
+        there = set(stored)
+        self._announce(tx, (job for job in jobs if job.id in there))
+        return stored
+
+    def insert_params(
+        self, jobs: Sequence[NewJob], lock_of: Callable[[str], int], *, is_plain: bool
+    ) -> dict[str, Any]:
+        """Of `jobs.sql: insert` and `insert_plain`, which share the locks of their queues."""
         queues = sorted(set(map(_QUEUE, jobs)))
         spread = {queue: self._shards_of(queue) for queue in queues}
         columns = list(zip(*jobs, strict=True))
         params = {
-            "locks": [self._queue_lock(queue) for queue in queues],
+            "locks": sorted(map(lock_of, queues)),
             "ids": list(columns[0]),
             "queues": list(columns[1]),
             "dues": list(columns[2]),
@@ -115,11 +136,7 @@ class PgJobs(PgPart):
         if not is_plain:
             names = ("owners", "keys", "expiries", "max_attempts", "timeouts", "digests", "epochs")
             params |= {name: list(one) for name, one in zip(names, columns[_RARE], strict=True)}
-        found = tx.rows("jobs", "insert_plain" if is_plain else "insert", params)
-        stored = [row[0] for row in found]
-        there = set(stored)
-        self._announce(tx, (job for job in jobs if job.id in there))
-        return stored
+        return params
 
     def _clashes(
         self, jobs: Sequence[NewJob], stored: set[str], now: Moment
@@ -254,6 +271,11 @@ class PgJobs(PgPart):
             for queue, key in wanted
             if tx.run("jobs", "holder_of_key", {"queue": queue, "key": key}).get is not None
         }
+
+
+def are_plain(jobs: Iterable[NewJob]) -> bool:
+    """Whether they have nothing but a queue, a due time, a payload and a priority."""
+    return all(_rare(job) == _USUAL for job in jobs)
 
 
 def operation_page(

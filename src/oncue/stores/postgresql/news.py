@@ -156,7 +156,7 @@ class PgNews:
             with self._lock:
                 news, self._unsent = self._unsent, {}
                 ranks, self._ranks = self._ranks, {}
-            if notices := _notices(news, ranks):
+            if notices := notices_of(news, ranks):
                 connection.execute(notify, {"channel": self.channel, "notices": notices})
                 self._closing.wait(GATHER_SECONDS)
 
@@ -215,7 +215,7 @@ class PgNews:
         self._tell(news)
 
 
-def _notices(news: Dues, ranks: Mapping[str | None, Collection[int]]) -> list[str]:
+def notices_of(news: Dues, ranks: Mapping[str | None, Collection[int]]) -> list[str]:
     """As few texts as the server takes. By queue: the first due time, then the ranks."""
     notices: list[str] = []
     some: dict[str, list[int]] = {}

@@ -76,7 +76,8 @@ class PgQueues(PgRanges):
 
     @writing
     def delete_queue(self, tx: PgTx, name: str, now: Moment, limit: int) -> QueueDeletion:
-        tx.run("queues", "hold", {"number": self._queue_lock(name)})
+        for number in (self.outbox_lock(name), self._queue_lock(name)):  # the longer wait first
+            tx.run("queues", "hold", {"number": number})
         unfinished, schedule, rule, known = tx.rows("queues", "in_use", {"name": name})[0]
         why = why_kept(name, unfinished=unfinished, schedule=schedule, rule=rule)
         if why is not None:

@@ -147,10 +147,11 @@ def find(tx: PgTx, job_ids: Iterable[str]) -> dict[str, FiledRow]:
     return {row[0]: read_stored(row) for row in found}
 
 
-def lock(tx: PgTx, job_ids: Iterable[str]) -> dict[str, FiledRow]:
+def lock(tx: PgTx, job_ids: Iterable[str], *, free: bool = False) -> dict[str, FiledRow]:
     """The same, and nobody else changes them until the end of the transaction. In the order of
-    their ids, against deadlocks."""
-    found = tx.rows("jobs", "lock_by_ids", {"ids": sorted(set(possible(job_ids)))})
+    their ids, against deadlocks. With `free`, without those that others have locked."""
+    statement = "lock_free_by_ids" if free else "lock_by_ids"
+    found = tx.rows("jobs", statement, {"ids": sorted(set(possible(job_ids)))})
     return {row[0]: read_stored(row) for row in found}
 
 

@@ -16,6 +16,7 @@ from oncue.stores.postgresql.database import PgDatabase
 from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.listing import PgListing
 from oncue.stores.postgresql.news import PgNews
+from oncue.stores.postgresql.outbox import PgOutbox
 from oncue.stores.postgresql.queues import PgQueues
 from oncue.stores.postgresql.relational import PgRelational
 from oncue.stores.postgresql.settings import KnownSettings
@@ -48,6 +49,7 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
             self.db, self._look_for_news, self._known_lines, lambda: self.clock, mark
         )
         self.db.told = self._news.told
+        self.outbox = PgOutbox(self, self._news, self.secret)
         self.traits = Traits(
             notice_seconds=self._news.rest_seconds,
             is_remote=True,
@@ -90,4 +92,5 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
 
     def close(self) -> None:
         self._news.close()
+        self.outbox.close()
         self.db.close()

@@ -21,6 +21,10 @@ SELECT {columns} FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]);
 -- name: lock_by_ids
 SELECT {columns} FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]) ORDER BY j.id FOR UPDATE OF j;
 
+-- name: lock_free_by_ids
+SELECT {columns} FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]) ORDER BY j.id
+FOR UPDATE OF j SKIP LOCKED;
+
 -- name: places
 SELECT DISTINCT queue, shard FROM oncue.jobs WHERE id = ANY(:ids::text[]);
 

@@ -122,7 +122,7 @@ def twins(request: pytest.FixtureRequest, store: ListStore, clock: FakeClock) ->
     memory = lived_in(clock, request.param)
     dumped = every(memory.store.export)
     assert store.admit(dumped) == len(dumped)
-    desks = [memory, Desk(store, clock)]  # type: ignore[arg-type]
+    desks = [memory, Desk(store, clock)]
     hold_ranges(desks)
     return desks
 
@@ -190,7 +190,7 @@ def test_no_job_is_found_again_where_the_change_has_put_it(
 def test_a_put_off_job_that_returns_meanwhile_keeps_its_place_in_the_walk(
     store: ListStore, clock: FakeClock
 ) -> None:
-    desk = Desk(store, clock)  # type: ignore[arg-type]
+    desk = Desk(store, clock)
     ids = [f"job-{n}" for n in range(40)]
     for job_id in ids:
         desk.add(job_id, queue="q")
@@ -268,7 +268,7 @@ def test_a_job_that_is_admitted_is_in_the_shard_of_its_id(twins: list[Desk]) -> 
 def test_a_key_that_is_held_is_refused_and_nothing_is_stored(
     store: ListStore, clock: FakeClock
 ) -> None:
-    source, desk = Desk(MemoryStore(clock), clock), Desk(store, clock)  # type: ignore[arg-type]
+    source, desk = Desk(MemoryStore(clock), clock), Desk(store, clock)
     desk.add("holder", queue="q", key="k")
     source.add("another", queue="q")
     source.add("late", queue="q", key="k")

@@ -31,7 +31,7 @@ from oncue.stores.postgresql.database import PgDatabase
 from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.tx import PgTx
 
-LISTEN_SECONDS = 2.0  # between two looks, where NOTIFY tells
+LISTEN_SECONDS = 0.9  # between two looks, where NOTIFY tells
 POLL_SECONDS = 0.25  # … and where it does not
 NOTICE_BYTES = 7000  # the server takes 8000
 RETRY_SECONDS = 1.0

@@ -11,15 +11,12 @@ from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
-from oncue.core.ids import REMEMBERED_MS
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
-from oncue.core.queue import Queue, default_queue
+from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
-from oncue.ports.sink import Refusal
-from oncue.stores.postgresql import records, shards
-from oncue.stores.postgresql.database import repeatable
-from oncue.stores.postgresql.endings import PgEndings
+from oncue.stores.postgresql import shards
+from oncue.stores.postgresql.deliveries import PgDeliveries
 from oncue.stores.postgresql.locks import hold, shard_lock
 from oncue.stores.postgresql.settings import rows_of
 from oncue.stores.postgresql.shards import LAST_TEXT, LineHead, PgRange, PlaceInLine
@@ -45,7 +42,7 @@ class RangeAsked(NamedTuple):
     lease_ms: int
 
 
-class PgRanges(PgEndings):
+class PgRanges(PgDeliveries):
     """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`."""
 
     def claim_range(
@@ -277,108 +274,6 @@ class PgRanges(PgEndings):
         fence: int | None = tx.run("ranges", "take" if held is None else "go_on", params).get
         return fence
 
-    def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
-        params = {**_place(claim), "lease_until": lease_until}
-
-        def extend(tx: PgTx) -> bool:
-            tx.run("ranges", "extend", params)
-            return tx.changes() > 0
-
-        return self.db.once(extend)
-
-    @repeatable
-    def settle_range(
-        self,
-        tx: PgTx,
-        claim: RangeClaim,
-        delivered: Sequence[str],
-        refused: Mapping[str, Refusal],
-        now: Moment,
-        *,
-        left: int = 0,
-    ) -> bool:
-        row = tx.run("ranges", "lock", _place(claim)).fetchone()
-        if row is None or claim.fence <= 0 or row[1] != claim.fence:
-            return False
-        holder = row[0]
-        if holder is None:  # this very call has let it go before
-            return True
-        found = rows_of(tx, [claim.queue]).get(claim.queue)
-        queue = default_queue(claim.queue) if found is None else found.queue
-        attempts = {job.id: job.attempt - 1 for job in claim.jobs}
-        taken = [one for one in delivered if one in attempts]
-        if taken:
-            self._deliver(tx, claim, taken, attempts, holder, queue, now)
-        if refused:
-            self._refuse(tx, claim, refused, attempts, holder, queue, now)
-        tx.run("ranges", "settle", {**_place(claim), "left": left})
-        if queue.concurrency is not None:
-            tx.tell(claim.queue, 0)
-        if not left and len(delivered) + len(refused) < len(claim.jobs):
-            tx.tell(claim.queue, min(job.due_at for job in claim.jobs))  # in known lines
-        return True
-
-    def _deliver(
-        self,
-        tx: PgTx,
-        claim: RangeClaim,
-        taken: Sequence[str],
-        attempts: Mapping[str, int],
-        holder: str,
-        queue: Queue,
-        now: Moment,
-    ) -> None:
-        by_attempt: dict[int, list[str]] = {}
-        for job_id in taken:
-            by_attempt.setdefault(attempts[job_id], []).append(job_id)
-        for attempt, ids in by_attempt.items():
-            params = {"ids": ids, "attempt": attempt, "queue": claim.queue}
-            if not queue.keeps_history:
-                tx.run("ranges", "delivered_gone", params)
-                if tx.changes() == len(ids):
-                    continue
-            more = {
-                "holder": holder,
-                "claimed_at": claim.claimed_at,
-                "now": now,
-                "kept": queue.keeps_history,
-                "forget_at": now + REMEMBERED_MS,
-            }
-            tx.run("ranges", "delivered", {**params, **more})
-
-    def _refuse(
-        self,
-        tx: PgTx,
-        claim: RangeClaim,
-        refused: Mapping[str, Refusal],
-        attempts: Mapping[str, int],
-        holder: str,
-        queue: Queue,
-        now: Moment,
-    ) -> None:
-        """End the jobs that were refused for good, and let the others wait. Jobs that are no longer
-        there to be handed over are left alone."""
-        changed = []
-        for one in records.lock(tx, refused).values():
-            record, why = one.record, refused[one.record.id]
-            if not record.covered or record.queue != claim.queue or record.not_before is not None:
-                continue
-            if record.attempt != attempts.get(record.id):
-                continue
-            if not why.permanent:
-                record.put_off(queue.retry, why.detail, now)
-                self._announce_waiting(tx, record)
-                changed.append(one)
-                continue
-            record.deliver(holder, claim.claimed_at, why.detail, queue, now)
-            if not queue.keeps_history:
-                one = one.hide(self._remembered_until(one, now))
-            changed.append(one)
-        gone = [one.record.id for one in changed if one.record.hidden]
-        records.save(tx, changed)
-        if gone:
-            tx.run("jobs", "remove_operations", {"ids": gone})
-
     def next_due(self, queues: Sequence[str]) -> Moment | None:
         with self.db.reading() as tx:
             return min((at for name in queues for at in self._next_dues(tx, name)), default=None)
@@ -407,10 +302,6 @@ class PgRanges(PgEndings):
             returns = tx.run("claims", "next_return", {"queue": name}).get
             moments += [] if returns is None else [returns]
         return row.limits.next_turns(moments)
-
-
-def _place(claim: RangeClaim) -> dict[str, int | str]:
-    return {"queue": claim.queue, "shard": claim.shard, "fence": claim.fence}
 
 
 def _as_line(place: PlaceInLine | None) -> LineHead | None:

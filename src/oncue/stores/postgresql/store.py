@@ -20,6 +20,7 @@ from oncue.stores.postgresql.outbox import PgOutbox
 from oncue.stores.postgresql.queues import PgQueues
 from oncue.stores.postgresql.relational import PgRelational
 from oncue.stores.postgresql.settings import KnownSettings
+from oncue.stores.postgresql.shards import LineHead, PgRange
 from oncue.stores.postgresql.transfer import PgTransfer
 
 DEFAULT_SHARDS = 4
@@ -57,12 +58,34 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
         )
 
     def _look_for_news(self, queues: Collection[str] | None) -> tuple[str, dict[str, Moment]]:
-        names = [queue.name for queue in self.queues()]
-        wanted = names if queues is None else [name for name in names if name in queues]
+        """When each of these queues (None: of all) may have something to take, or earlier."""
+        found = self.queues()
+        names = [
+            one.name for one in found if not one.paused and (queues is None or one.name in queues)
+        ]
+        looks = [self._known_lines.begin(name, self._shards_of(name)) for name in names]
+        returns = [("claims", "next_return", {"queue": name}) for name in names]
         with self.db.reading() as tx:
-            mark = str(tx.run("queues", "revision").get)
-            dues = {name: min(found) for name in wanted if (found := self._next_dues(tx, name))}
-        return mark, dues
+            [revision], ranges, *rest = tx.together(
+                ("queues", "revision", None),
+                ("ranges", "of_queues", {"queues": names}),
+                *(look.statement for look in looks),
+                *returns,
+            )
+        held = {(one.queue, one.shard): one for one in map(PgRange._make, ranges)}
+        dues: dict[str, Moment] = {}
+        for look, lines, returning in zip(looks, rest, rest[len(looks) :], strict=False):
+            heads = list(map(LineHead._make, lines))
+            self._known_lines.learn(look, heads)
+            at = [
+                over.lease_until if over is not None and over.covers(head.place) else head.due_at
+                for head in heads
+                for over in [held.get((look.queue, head.shard))]
+            ]
+            at += [row[0] for row in returning if row[0] is not None]
+            if at:
+                dues[look.queue] = min(at)
+        return str(revision[0]), dues
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:
         return self._news.watch(listener, queues)

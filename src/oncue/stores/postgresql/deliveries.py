@@ -1,0 +1,128 @@
+"""How range claims end in PostgreSQL: what a sink took, and what it refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from oncue.core.ids import REMEMBERED_MS
+from oncue.core.moment import Moment
+from oncue.core.queue import Queue, default_queue
+from oncue.ports.claims import RangeClaim
+from oncue.ports.sink import Refusal
+from oncue.stores.postgresql import records
+from oncue.stores.postgresql.database import repeatable
+from oncue.stores.postgresql.endings import PgEndings
+from oncue.stores.postgresql.settings import rows_of
+from oncue.stores.postgresql.tx import PgTx
+
+
+class PgDeliveries(PgEndings):
+    """Implements the ends of range claims of `oncue.ports.claims.ClaimStore`."""
+
+    def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:
+        params = {**_place(claim), "lease_until": lease_until}
+
+        def extend(tx: PgTx) -> bool:
+            tx.run("ranges", "extend", params)
+            return tx.changes() > 0
+
+        return self.db.once(extend)
+
+    @repeatable
+    def settle_range(
+        self,
+        tx: PgTx,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, Refusal],
+        now: Moment,
+        *,
+        left: int = 0,
+    ) -> bool:
+        row = tx.run("ranges", "lock", _place(claim)).fetchone()
+        if row is None or claim.fence <= 0 or row[1] != claim.fence:
+            return False
+        holder = row[0]
+        if holder is None:  # this very call has let it go before
+            return True
+        found = rows_of(tx, [claim.queue]).get(claim.queue)
+        queue = default_queue(claim.queue) if found is None else found.queue
+        attempts = {job.id: job.attempt - 1 for job in claim.jobs}
+        taken = [one for one in delivered if one in attempts]
+        if taken:
+            self._deliver(tx, claim, taken, attempts, holder, queue, now)
+        if refused:
+            self._refuse(tx, claim, refused, attempts, holder, queue, now)
+        tx.run("ranges", "settle", {**_place(claim), "left": left})
+        if queue.concurrency is not None:
+            tx.tell(claim.queue, 0)
+        if not left and len(delivered) + len(refused) < len(claim.jobs):
+            tx.tell(claim.queue, min(job.due_at for job in claim.jobs))  # in known lines
+        return True
+
+    def _deliver(
+        self,
+        tx: PgTx,
+        claim: RangeClaim,
+        taken: Sequence[str],
+        attempts: Mapping[str, int],
+        holder: str,
+        queue: Queue,
+        now: Moment,
+    ) -> None:
+        by_attempt: dict[int, list[str]] = {}
+        for job_id in taken:
+            by_attempt.setdefault(attempts[job_id], []).append(job_id)
+        for attempt, ids in by_attempt.items():
+            params = {"ids": ids, "attempt": attempt, "queue": claim.queue}
+            if not queue.keeps_history:
+                if attempt:  # only an earlier attempt has left operations
+                    tx.run("jobs", "remove_operations", {"ids": ids})
+                tx.run("ranges", "delivered_gone", params)
+                if tx.changes() == len(ids):
+                    continue
+            more = {
+                "holder": holder,
+                "claimed_at": claim.claimed_at,
+                "now": now,
+                "kept": queue.keeps_history,
+                "forget_at": now + REMEMBERED_MS,
+            }
+            tx.run("ranges", "delivered", {**params, **more})
+
+    def _refuse(
+        self,
+        tx: PgTx,
+        claim: RangeClaim,
+        refused: Mapping[str, Refusal],
+        attempts: Mapping[str, int],
+        holder: str,
+        queue: Queue,
+        now: Moment,
+    ) -> None:
+        """End the jobs that were refused for good, and let the others wait. Jobs that are no longer
+        there to be handed over are left alone."""
+        changed = []
+        for one in records.lock(tx, refused).values():
+            record, why = one.record, refused[one.record.id]
+            if not record.covered or record.queue != claim.queue or record.not_before is not None:
+                continue
+            if record.attempt != attempts.get(record.id):
+                continue
+            if not why.permanent:
+                record.put_off(queue.retry, why.detail, now)
+                self._announce_waiting(tx, record)
+                changed.append(one)
+                continue
+            record.deliver(holder, claim.claimed_at, why.detail, queue, now)
+            if not queue.keeps_history:
+                one = one.hide(self._remembered_until(one, now))
+            changed.append(one)
+        gone = [one.record.id for one in changed if one.record.hidden]
+        records.save(tx, changed)
+        if gone:
+            tx.run("jobs", "remove_operations", {"ids": gone})
+
+
+def _place(claim: RangeClaim) -> dict[str, int | str]:
+    return {"queue": claim.queue, "shard": claim.shard, "fence": claim.fence}

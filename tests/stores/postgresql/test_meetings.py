@@ -1,0 +1,115 @@
+"""Two nodes that meet between two statements: what one does in the middle of the other's call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.core.changes import ChangeVerb, JobChange
+from oncue.core.job import NewJob
+from oncue.core.queue import Queue
+from oncue.core.sharing import Taker
+from oncue.stores.postgresql.store import PgStore
+from oncue.stores.postgresql.tx import PgTx
+from tests.stores.postgres import another_postgres, open_postgres
+
+QUEUE = Queue("q", sink="log:", retention_seconds=0)
+IDS = ("a", "b", "c")
+
+
+@pytest.fixture
+def nodes() -> Iterator[tuple[PgStore, PgStore]]:
+    clock = FakeClock()
+    first = open_postgres(clock, 1)
+    second = another_postgres(first)
+    assert first.put_queue(None, QUEUE)
+    now = clock.now()
+    first.insert([NewJob(one, "q", now, b"{}", 0, now, digest=b"x") for one in IDS], now)
+    yield first, second
+    second.close()
+    first.close()
+
+
+def before(
+    monkeypatch: pytest.MonkeyPatch, store: PgStore, statement: str, act: Callable[[], object]
+) -> None:
+    """Do something the first time that the store is about to run a statement of that name."""
+    run, together = PgTx.run, PgTx.together
+    left = [act]
+
+    def meet(tx: PgTx, names: list[str]) -> None:
+        if left and tx.statements is store.db.statements and statement in names:
+            left.pop()()
+
+    def met_run(tx: PgTx, noun: str, name: str, params: Any = None) -> Any:
+        meet(tx, [name])
+        return run(tx, noun, name, params)
+
+    def met_together(tx: PgTx, *asked: Any) -> Any:
+        meet(tx, [name for _, name, _ in asked])
+        return together(tx, *asked)
+
+    monkeypatch.setattr(PgTx, "run", met_run)
+    monkeypatch.setattr(PgTx, "together", met_together)
+
+
+def deliver_all(store: PgStore, holder: str) -> list[str]:
+    now = store.clock.now()
+    claim = store.claim_range(QUEUE, holder, 10, now, lease_seconds=60)
+    if not claim.jobs:
+        return []
+    assert store.settle_range(claim, [job.id for job in claim.jobs], {}, now)
+    return [job.id for job in claim.jobs]
+
+
+def test_a_range_that_another_took_and_settled_meanwhile_is_not_delivered_again(
+    nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other comes after the first has seen that the shard is free. Later it would wait."""
+    first, second = nodes
+    delivered: list[str] = []
+    before(monkeypatch, first, "lock", lambda: delivered.extend(deliver_all(second, "two")))
+    assert deliver_all(first, "one") == []
+    assert sorted(delivered) == list(IDS)
+
+
+def test_a_cancel_that_came_before_the_range_means_no_delivery(
+    nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = nodes
+    cancel = JobChange(ChangeVerb.CANCEL)
+    before(monkeypatch, first, "lock", lambda: second.change(["b"], cancel, second.clock.now()))
+    assert sorted(deliver_all(first, "one")) == ["a", "c"]
+
+
+def test_a_worker_does_not_get_what_a_dispatcher_took_meanwhile(
+    nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = nodes
+    now = first.clock.now()
+    taken: list[str] = []
+
+    def take() -> None:
+        claim = second.claim_range(QUEUE, "two", 2, now, lease_seconds=60)
+        taken.extend(job.id for job in claim.jobs)
+
+    before(monkeypatch, first, "share", take)
+    [claimed] = first.claim([QUEUE], [Taker("ada", 10)], now, nonce="n")
+    assert taken == ["a", "b"]
+    assert [one.id for one in claimed] == ["c"]
+
+
+def test_a_queue_is_not_deleted_while_a_job_comes_into_it(
+    nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = nodes
+    deliver_all(first, "one")
+    now = first.clock.now()
+    new = NewJob("d", "q", now, b"{}", 0, now)
+    before(monkeypatch, first, "insert_plain", lambda: second.delete_queue("q", now, 100))
+    assert not first.insert([new], now)
+    assert [queue.name for queue in second.queues()] == ["q"]
+    assert second.get("d") is not None

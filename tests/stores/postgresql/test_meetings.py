@@ -12,6 +12,7 @@ from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.job import NewJob
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker
+from oncue.ports.claims import RangeClaim
 from oncue.stores.postgresql.store import PgStore
 from oncue.stores.postgresql.tx import PgTx
 from tests.stores.postgres import another_postgres, open_postgres
@@ -68,12 +69,23 @@ def deliver_all(store: PgStore, holder: str) -> list[str]:
 def test_a_range_that_another_took_and_settled_meanwhile_is_not_delivered_again(
     nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other comes after the first has seen that the shard is free. Later it would wait."""
+    """The other takes the shard after the first has seen that it is free, and lets it go just
+    before the first would take it, having read the same jobs."""
     first, second = nodes
-    delivered: list[str] = []
-    before(monkeypatch, first, "lock", lambda: delivered.extend(deliver_all(second, "two")))
-    assert deliver_all(first, "one") == []
-    assert sorted(delivered) == list(IDS)
+    now = first.clock.now()
+    other: list[RangeClaim] = []
+
+    def take() -> None:
+        other.append(second.claim_range(QUEUE, "two", 10, now, lease_seconds=60))
+
+    def settle() -> None:
+        assert second.settle_range(other[0], IDS, {}, now)
+
+    before(monkeypatch, first, "take", settle)
+    before(monkeypatch, first, "lock", take)
+    claim = first.claim_range(QUEUE, "one", 10, now, lease_seconds=60)
+    assert [job.id for job in other[0].jobs] == list(IDS)
+    assert (claim.jobs, claim.busy_until) == ((), now + 60_000)
 
 
 def test_a_cancel_that_came_before_the_range_means_no_delivery(

@@ -68,7 +68,14 @@ class PgClaims(PgReadying):
     ) -> list[list[Claimed]]:
         named = {queue.name: queue for queue in queues}
         names = sorted(named)  # one order of locks
-        ranges, looks = self._look(tx, names, now, self._locks_of(names))
+        locks = self._locks_of((name, self._shards_of(name)) for name in names)
+        ranges, looks = self._look(tx, names, now, locks)
+        more = self._locks_of(
+            (name, 1 + max((line.shard for line in look.lines), default=-1))
+            for name, look in looks.items()
+        )
+        if not more <= locks:  # jobs wait in shards that their queue had before
+            ranges, looks = self._look(tx, names, now, more - locks)
         lapsed = [one for one in ranges if one.is_open and one.lease_until <= now]
         for one in lapsed:
             shards.close(tx, one)
@@ -100,13 +107,11 @@ class PgClaims(PgReadying):
             self._spend(tx, ready[name], count)
         return self._take(tx, named, takers, shares, now, nonce)
 
-    def _locks_of(self, queues: Iterable[str]) -> set[int]:
-        """The locks of all shards of these queues that dispatchers may take."""
+    def _locks_of(self, queues: Iterable[tuple[str, int]]) -> set[int]:
+        """The locks of so many shards of these queues."""
         schema = self.db.address.schema
         return {
-            shard_lock(schema, name, shard)
-            for name in queues
-            for shard in range(self._shards_of(name))
+            shard_lock(schema, name, shard) for name, shards in queues for shard in range(shards)
         }
 
     def _lock_due(

@@ -154,14 +154,13 @@ class PgJobs(PgPart):
 
     def _clash(self, new: NewJob, now: Moment, tx: PgTx) -> Clash | None:
         """With what a job clashes; None: what it clashed with is gone, and it is stored now."""
-        self._share_places(tx, [(new.queue, self._shards_of(new.queue))], spread=True)
         same_id = records.find(tx, [new.id]).get(new.id)
         if same_id is not None:
             return Clash(of_same_id(new, same_id.record.digest), same_id.record.as_job())
         key = {"queue": new.queue, "key": new.key}
         holder_id = tx.run("jobs", "holder_of_key", key).get if new.key is not None else None
-        holder = None if holder_id is None else records.lock(tx, [holder_id]).get(holder_id)
-        if holder is None or holder.record.finished_at is not None:
+        holder = holder_id and self._lock_waiting(tx, [holder_id]).get(holder_id)
+        if not holder or holder.record.finished_at is not None:
             if self._insert([new], False, tx):
                 return None
             raise errors.SerializationFailure  # somebody else was quicker: look again
@@ -172,15 +171,6 @@ class PgJobs(PgPart):
             records.save(tx, [holder])
             self._announce_waiting(tx, holder.record)
         return Clash(kind, holder.record.as_job())
-
-    def _share_places(
-        self, tx: PgTx, places: Iterable[tuple[str, int]], *, spread: bool = False
-    ) -> None:
-        """Share the locks of these shards; with `spread`, of so many shards of these queues."""
-        schema = self.db.address.schema
-        if spread:
-            places = [(queue, shard) for queue, most in places for shard in range(most)]
-        share(tx, (shard_lock(schema, queue, shard) for queue, shard in places))
 
     def get(self, job_id: str) -> Job | None:
         found = self.db.once(lambda tx: records.find(tx, [job_id]))

@@ -14,8 +14,9 @@ from oncue.ports.queues import QueueDeletion
 from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.database import writing
 from oncue.stores.postgresql.ranges import PgRanges
-from oncue.stores.postgresql.settings import UNSET, read_queue, rows_of, write_settings
+from oncue.stores.postgresql.settings import rows_of
 from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.relational.queue_settings import UNSET, read_queue, write_settings
 
 
 class PgQueues(PgRanges):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from oncue.core.queue import Queue, RetryPolicy, default_queue
+from oncue.core.queue import Queue, default_queue
 from oncue.core.rate import Bucket, Limits
 from oncue.stores.postgresql.tx import PgTx
-
-UNSET = "{}"  # the settings of a queue that was never set
+from oncue.stores.relational.queue_settings import read_queue
 
 
 class QueueRow(NamedTuple):
@@ -41,22 +38,6 @@ class KnownSettings:
     def learn(self, queues: list[Queue]) -> None:
         """These are all."""
         self._queues = {queue.name: queue for queue in queues}
-
-
-def read_queue(name: str, settings: str, paused: bool) -> Queue:
-    values = json.loads(settings)
-    if not values:  # never set
-        queue = default_queue(name)
-        return replace(queue, paused=True) if paused else queue
-    if "retry" in values:
-        values["retry"] = RetryPolicy(**values["retry"]).bounded()
-    return Queue(name=name, paused=paused, **values)
-
-
-def write_settings(queue: Queue) -> str:
-    values = asdict(queue)
-    del values["name"], values["paused"]
-    return json.dumps(values)
 
 
 def rows_of(tx: PgTx, names: list[str], *, lock: bool = False) -> dict[str, QueueRow]:

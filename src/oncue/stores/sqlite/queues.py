@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from oncue.core.lifecycle import State
 from oncue.core.moment import LATEST, Moment
-from oncue.core.queue import Queue, QueueStats, RetryPolicy, default_queue, why_kept
+from oncue.core.queue import Queue, QueueStats, default_queue, why_kept
 from oncue.ports.queues import QueueDeletion
+from oncue.stores.relational.queue_settings import UNSET, read_queue, write_settings
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.lines import all_lines, hand_over_lines, open_range, waiting_dues
@@ -16,7 +16,6 @@ from oncue.stores.sqlite.pruning import prune_queue
 from oncue.stores.sqlite.watching import queues_revision
 
 SQL = rows.load("queues")
-_UNSET = "{}"  # the settings of a queue that was never set
 
 
 class SqliteQueues(StorePart):
@@ -31,12 +30,12 @@ class SqliteQueues(StorePart):
     @writing
     def put_queue(self, tx: rows.Tx, seen: Queue | None, queue: Queue) -> bool:
         row = rows.first(tx, SQL["named"], {"name": queue.name})
-        if (None if row is None else _queue(*row)) != seen:
+        if (None if row is None else read_queue(*row)) != seen:
             return False
         before = seen or default_queue(queue.name)
-        settings = _UNSET if row is None else row[1]
+        settings = UNSET if row is None else row[1]
         if replace(before, paused=queue.paused) != queue:
-            settings = _settings(queue)
+            settings = write_settings(queue)
         params = {"name": queue.name, "settings": settings, "paused": queue.paused}
         tx.execute(SQL["put"], params)
         self.db.tell(None, 0)
@@ -86,20 +85,4 @@ class SqliteQueues(StorePart):
 
 
 def read_queues(tx: rows.Tx) -> list[Queue]:
-    return [_queue(*row) for row in rows.fetch(tx, SQL["names"])]
-
-
-def _settings(queue: Queue) -> str:
-    values = asdict(queue)
-    del values["name"], values["paused"]
-    return json.dumps(values)
-
-
-def _queue(name: str, settings: str, paused: int) -> Queue:
-    values = json.loads(settings)
-    if not values:  # never set
-        queue = default_queue(name)
-        return replace(queue, paused=True) if paused else queue
-    if "retry" in values:
-        values["retry"] = RetryPolicy(**values["retry"]).bounded()
-    return Queue(name=name, paused=bool(paused), **values)
+    return [read_queue(*row) for row in rows.fetch(tx, SQL["names"])]

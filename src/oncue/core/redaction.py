@@ -17,7 +17,8 @@ _SECRET = re.compile(
     rf".*?(?=[&;\s]+(?:{_NEXT})\s*=|$)",
     re.IGNORECASE | re.DOTALL,
 )
-_URL = re.compile(r"[a-z][a-z0-9+.-]*:/+\S+", re.IGNORECASE)
+# Without the punctuation that follows it in a sentence.
+_URL = re.compile(r"[a-z][a-z0-9+.-]*:/+\S+?(?=[.,;:!?)\]'\"]*(?:\s|$))", re.IGNORECASE)
 
 
 def shown_url(url: str) -> str:

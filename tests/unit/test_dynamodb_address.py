@@ -81,7 +81,10 @@ def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
 
 
 def test_other_stores_are_not_mistaken_for_it() -> None:
-    with pytest.raises(InvalidInput, match=r"sqlite:///FILE, dynamodb://TABLE\?region=… and"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"sqlite:///FILE, postgresql://USER@HOST/DATABASE, dynamodb://TABLE\?region=… and",
+    ):
         open_store("dynamo://jobs")
 
 

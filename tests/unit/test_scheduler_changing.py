@@ -283,7 +283,9 @@ class TestQueues:
 
 
 def test_a_store_of_which_nobody_has_heard_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(InvalidInput, match=r"^/store: .*sqlite:///FILE, dynamodb://.* and memory:"):
+    with pytest.raises(
+        InvalidInput, match=r"^/store: .*sqlite:///FILE, .*dynamodb://.* and memory:"
+    ):
         Scheduler("redis://localhost")
     with pytest.raises(InvalidInput, match="four slashes"):
         Scheduler("sqlite:jobs.db")

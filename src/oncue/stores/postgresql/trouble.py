@@ -42,6 +42,10 @@ def translate(error: Exception, place: str) -> StoreError:
             return StoreUnavailable(f"{place}: the disk of the server is full. Nothing was stored.")
         case errors.QueryCanceled():
             return StoreUnavailable(f"{place}: a statement took too long and was cancelled.")
+        case errors.ReadOnlySqlTransaction():
+            return StoreUnavailable(
+                f"{place}: the server takes no writes now: it is a standby, or set to read-only."
+            )
         case errors.TooManyConnections():
             return StoreUnavailable(
                 f"{place}: the server has no connection left. Lower pool_size in the URL of the "

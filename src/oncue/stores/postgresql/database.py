@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -130,12 +131,19 @@ class PgDatabase:
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
         """One of the pool. One that the server will not use for writes any more is given up."""
-        with self._connections().connection() as connection:
-            try:
-                yield connection
-            except ELSEWHERE:
-                connection.close()
-                raise
+        pool = self._connections()
+        connection = pool.getconn()
+        while _has_ended(connection):  # as all have after a restart of the server
+            connection.close()
+            pool.putconn(connection)
+            connection = pool.getconn()
+        try:
+            yield connection
+        except ELSEWHERE:
+            connection.close()
+            raise
+        finally:
+            pool.putconn(connection)
 
     @contextmanager
     def reading(self) -> Iterator[PgTx]:
@@ -249,6 +257,16 @@ class PgDatabase:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
+
+
+def _has_ended(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server has closed it: then there is an end to be read, which costs nothing to
+    see. One that is well has nothing to say unasked, or it is no loss."""
+    if connection.closed:
+        return True
+    ready = select.poll()
+    ready.register(connection.fileno(), select.POLLIN)
+    return bool(ready.poll(0))
 
 
 def _may_pass(error: Exception) -> bool:

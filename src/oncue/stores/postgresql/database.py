@@ -35,11 +35,13 @@ P = ParamSpec("P")
 REPEAT_SECONDS = 10.0  # a call that is repeated for so long raises
 CONNECT_SECONDS = 10
 STATEMENT_MS = 30_000
+IDLE_MS = 5_000  # in a transaction: its process stands still, or its machine is gone
 LONGEST_PAUSE_SECONDS = 0.5
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SESSION = (
-    f"SET statement_timeout = {STATEMENT_MS}; SET plan_cache_mode = force_generic_plan; "
-    "SET enable_seqscan = off; SET jit = off"
+    f"SET statement_timeout = {STATEMENT_MS}; "
+    f"SET idle_in_transaction_session_timeout = {IDLE_MS}; "
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off"
 )
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _KEEPALIVE: dict[str, Any] = {

@@ -16,7 +16,7 @@ from oncue.core.sharing import Taker
 from oncue.ports.claims import RangeClaim
 from oncue.stores.postgresql.store import PgStore
 from tests.contract.changing import Amendment
-from tests.contract.desk import DELIVERY, Desk, Q
+from tests.contract.desk import DELIVERY, FLEETING_DELIVERY, Desk, Q
 from tests.stores.postgres import open_postgres
 from tests.stores.postgresql.proxy import Moment, Proxy, behind, port_of
 
@@ -204,3 +204,31 @@ def test_listeners_are_told_of_what_was_stored_by_a_commit_without_an_answer(
     proxy.cut(COMMIT, "after")
     insert_many(far, None)
     assert "q" in told
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_what_was_stored_and_delivered_is_not_stored_again(
+    near: Desk, far: Desk, proxy: Proxy, moment: Moment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near.set(FLEETING_DELIVERY)
+    far.store.queues()  # and so it knows the settings
+    delivered: list[str] = []
+
+    def deliver() -> None:
+        claim = near.claim_range(FLEETING_DELIVERY)
+        if claim.jobs:
+            assert near.settle_range(claim)
+            delivered.extend(job.id for job in claim.jobs)
+
+    db = store_of(far).db
+    give_up_after = db._give_up_after
+
+    def pause(ends: float, error: Exception) -> None:
+        deliver()
+        give_up_after(ends, error)
+
+    monkeypatch.setattr(db, "_give_up_after", pause)
+    proxy.cut(COMMIT, moment)
+    far.store.insert([far.new("a", queue="fd")], far.now)
+    deliver()
+    assert (delivered, proxy.cuts) == (["a"], 1)

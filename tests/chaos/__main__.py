@@ -10,15 +10,17 @@
 5. the same on DynamoDB Local with fewer jobs, and four dispatchers that share a queue
 6. effects that happen exactly once on PostgreSQL: workers that write in the transaction in which
    their job is completed, killed and stopped, on a server that crashes
-7. the contract suite on other emulators of DynamoDB, a fresh part of it
+7. processes on a server of PostgreSQL that dies again and again
+8. the contract suite on other emulators of DynamoDB, a fresh part of it
 
 Each part prints its card; what fails is printed with what it takes to see it again. The sizes come
 from the environment: ONCUE_CHAOS_JOBS (100000), ONCUE_CHAOS_KILLS (100), ONCUE_CHAOS_SECONDS (900,
 for the processes of one run), ONCUE_CHAOS_WORLDS and ONCUE_CHAOS_MACHINE (90 seconds each),
 ONCUE_CHAOS_SEED; for DynamoDB: ONCUE_CHAOS_STORMS (90 seconds), ONCUE_CHAOS_CROWD and
 ONCUE_CHAOS_PENDING (10000 and 200000 jobs), ONCUE_CHAOS_DYNAMODB_JOBS (2000),
-ONCUE_CHAOS_DYNAMODB_KILLS (20), ONCUE_CHAOS_EMULATORS (45 seconds for each of them); for effects:
-ONCUE_CHAOS_EFFECTS (10000 jobs), ONCUE_CHAOS_EFFECT_KILLS (50).
+ONCUE_CHAOS_DYNAMODB_KILLS (20), ONCUE_CHAOS_EMULATORS (45 seconds for each of them); for
+PostgreSQL: ONCUE_CHAOS_EFFECTS (10000 jobs), ONCUE_CHAOS_EFFECT_KILLS (50),
+ONCUE_CHAOS_POSTGRESQL_JOBS (5000), ONCUE_CHAOS_POSTGRESQL_RESTARTS (20).
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from tests.chaos.dynamodb import count_units, fight_duels, meet_crowd, play_stor
 from tests.chaos.effects import EffectRun
 from tests.chaos.kills import EVERYBODY, FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
 from tests.chaos.places import unused_table
+from tests.chaos.restarts import restart_server
 from tests.proof import scenes
 from tests.servers import session
 from tests.servers.emulators import NotInstalled, endpoint_of
@@ -46,6 +49,7 @@ from tests.stores.kinds import store_maker
 # The promise is two seconds; starting a process in place of a dead one takes the rest.
 TAKEOVER_SECONDS = 5.0
 DYNAMODB_TAKEOVER_SECONDS = 10.0  # such a process also loads boto3
+RESTART_TAKEOVER_SECONDS = 20.0  # the server must be up, and connections be made
 STORES = {"memory": 4, "hostile": 4, "sqlite": 2}  # how often a world is played on each
 CONTROL_JOBS = 5_000  # of the run without kills
 DYNAMODB_CONTROL_JOBS = 500
@@ -67,6 +71,7 @@ def main() -> int:
         kill_processes,
         kill_on_dynamodb,
         have_effects,
+        restart_postgresql,
         use_emulators,
     )
     green = [part(seed) for part in parts]
@@ -160,6 +165,24 @@ def have_effects(seed: int) -> bool:
                 crashes=2,
             )
             card = run.run()
+    print(card, flush=True)
+    return card.green
+
+
+def restart_postgresql(seed: int) -> bool:
+    jobs, restarts = size("POSTGRESQL_JOBS", 5_000), size("POSTGRESQL_RESTARTS", 20)
+    print(
+        f"\nProcesses on PostgreSQL: {jobs:,} jobs, {restarts} deaths of the server …", flush=True
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        card = restart_server(
+            Path(folder),
+            jobs=jobs,
+            restarts=restarts,
+            seconds=size("SECONDS", 900),
+            takeover_seconds=RESTART_TAKEOVER_SECONDS,
+            seed=seed,
+        )
     print(card, flush=True)
     return card.green
 

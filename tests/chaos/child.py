@@ -27,7 +27,7 @@ from pathlib import Path
 from zlib import crc32
 
 from oncue.core import ids
-from oncue.core.errors import Fenced, NotFound
+from oncue.core.errors import Fenced, NotFound, StoreUnavailable
 from oncue.core.job import Delivery, NewJob
 from oncue.core.queue import Queue
 from oncue.engine.alarm import SIGNAL_SECONDS
@@ -84,8 +84,9 @@ class Child:
                 for due in (now + random.randrange(SPREAD_MS) for _ in range(share))
             ]
             self.asks.record(*(Ask(Said.INVOKED, job.id, now, job.due_at) for job in jobs))
-            self.store.insert(jobs, now)
-            self.asks.record(*(Ask(Said.ACKNOWLEDGED, job.id) for job in jobs))
+            with suppress(StoreUnavailable):  # then it is not known what became of them
+                self.store.insert(jobs, now)
+                self.asks.record(*(Ask(Said.ACKNOWLEDGED, job.id) for job in jobs))
 
     def dispatch(self) -> None:
         engine = Engine(Node.of(self.store, self.store.clock), self._open_sink)
@@ -127,7 +128,7 @@ class Child:
                 given[str(job_id)] = str(token), int(str(attempt))
             for _ in range(min(AT_A_TIME, len(given))):
                 job_id, (token, attempt) = given.popitem()  # the last one: it is still good
-                with suppress(Fenced, NotFound):
+                with suppress(Fenced, NotFound, StoreUnavailable):
                     cue.start(job_id, token)
                     self._receive(job_id, attempt)
                     cue.complete(job_id, token)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.chaos.kills import EVERYBODY, FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
 from tests.chaos.places import unused_schema, unused_table
+from tests.chaos.restarts import restart_server
 
 # The promise is two seconds. Here a process must be started, on a machine that is busy with other
 # tests; `make chaos` is stricter.
@@ -73,4 +74,16 @@ def test_every_promise_survives_processes_that_are_killed_on_postgresql(
         url=unused_schema(),
     )
     card = run.run()
+    assert card.green, f"\n{card}"
+
+
+def test_every_promise_survives_a_server_of_postgresql_that_dies(tmp_path: Path) -> None:
+    card = restart_server(
+        tmp_path,
+        jobs=1_000,
+        restarts=4,
+        seconds=240,
+        takeover_seconds=TAKEOVER_SECONDS,
+        seed=0,
+    )
     assert card.green, f"\n{card}"

@@ -1,15 +1,22 @@
-"""A scheduler on PostgreSQL, and a table beside its own in which callers write."""
+"""A scheduler on PostgreSQL with a table of its user beside it; a server to break, and stores that
+give up early."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from oncue import Scheduler
-from oncue.clock import SystemClock
+from oncue.clock import FakeClock, SystemClock
+from oncue.stores.postgresql import database
+from tests.contract.desk import Desk
+from tests.servers.postgres import PostgresServer
 from tests.stores.postgres import open_postgres, url_of
+from tests.stores.postgresql.faults import SOON
 
 SHARDS = 2
 
@@ -55,3 +62,25 @@ def shop() -> Iterator[Shop]:
     shop = Shop()
     yield shop
     shop.close()
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    clock = FakeClock()
+    with closing(open_postgres(clock, 4)) as store:
+        yield Desk(store, clock)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PostgresServer]:
+    with PostgresServer(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores that are opened give up after a second."""
+    monkeypatch.setattr(database, "REPEAT_SECONDS", SOON)
+    monkeypatch.setattr(database, "CONNECT_SECONDS", SOON)
+    session = database.SESSION.replace(str(database.STATEMENT_MS), str(round(1000 * SOON)), 1)
+    monkeypatch.setattr(database, "SESSION", session)

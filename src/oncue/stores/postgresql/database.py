@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -34,14 +35,16 @@ P = ParamSpec("P")
 REPEAT_SECONDS = 10.0  # a call that is repeated for so long raises
 CONNECT_SECONDS = 10
 STATEMENT_MS = 30_000
+IDLE_MS = 5_000  # in a transaction: its process stands still, or its machine is gone
 LONGEST_PAUSE_SECONDS = 0.5
 _TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 _NUMBER = f"SELECT pg_current_xact_id_if_assigned()::text, {_TIMELINE}"
 _STATUS = f"SELECT pg_xact_status(%(xid)s::text::xid8), {_TIMELINE}"
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SESSION = (
-    f"SET statement_timeout = {STATEMENT_MS}; SET plan_cache_mode = force_generic_plan; "
-    "SET enable_seqscan = off; SET jit = off"
+    f"SET statement_timeout = {STATEMENT_MS}; "
+    f"SET idle_in_transaction_session_timeout = {IDLE_MS}; "
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off"
 )
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 KEEPALIVE: dict[str, Any] = {
@@ -149,12 +152,19 @@ class PgDatabase:
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
         """One of the pool. One that the server will not use for writes any more is given up."""
-        with self._connections().connection() as connection:
-            try:
-                yield connection
-            except ELSEWHERE:
-                connection.close()
-                raise
+        pool = self._connections()
+        connection = pool.getconn()
+        while _has_ended(connection):  # as all have after a restart of the server
+            connection.close()
+            pool.putconn(connection)
+            connection = pool.getconn()
+        try:
+            yield connection
+        except ELSEWHERE:
+            connection.close()
+            raise
+        finally:
+            pool.putconn(connection)
 
     @contextmanager
     def reading(self) -> Iterator[PgTx]:
@@ -277,6 +287,16 @@ class PgDatabase:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
+
+
+def _has_ended(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server has closed it: then there is an end to be read, which costs nothing to
+    see. One that is well has nothing to say unasked, or it is no loss."""
+    if connection.closed:
+        return True
+    ready = select.poll()
+    ready.register(connection.fileno(), select.POLLIN)
+    return bool(ready.poll(0))
 
 
 def _may_pass(error: Exception) -> bool:

@@ -68,7 +68,11 @@ class PgJobs(PgPart):
                 return self.db.write(partial(self._copy, jobs))
             except errors.UniqueViolation:  # of a call that is repeated: see below
                 pass
-        stored = set(self.db.once(partial(self._insert, jobs, is_plain)))
+        # Without history, a job that was stored may be delivered and gone before the repetition of
+        # a call whose answer got lost, which must not store it again.
+        keeps = all(self._settings.queue(name).keeps_history for name in set(map(_QUEUE, jobs)))
+        run = self.db.once if keeps else self.db.write
+        stored = set(run(partial(self._insert, jobs, is_plain)))
         if len(stored) == len(jobs):
             return {}
         return self._clashes(jobs, stored, now)

@@ -8,7 +8,12 @@ from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
 from oncue.core.redaction import redacted
 
-LOST_RACES = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
+LOST_RACES = (
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.LockNotAvailable,
+    errors.IdleInTransactionSessionTimeout,
+)
 """Nothing was done, and doing it again may succeed."""
 ELSEWHERE = (errors.ReadOnlySqlTransaction, errors.CannotConnectNow, errors.AdminShutdown)
 """This server does not take writes: it is a standby now, or it stops."""
@@ -40,8 +45,12 @@ def translate(error: Exception, place: str) -> StoreError:
             )
         case errors.DiskFull():
             return StoreUnavailable(f"{place}: the disk of the server is full. Nothing was stored.")
-        case errors.QueryCanceled():
+        case errors.QueryCanceled() | errors.IdleInTransactionSessionTimeout():
             return StoreUnavailable(f"{place}: a statement took too long and was cancelled.")
+        case errors.ReadOnlySqlTransaction():
+            return StoreUnavailable(
+                f"{place}: the server takes no writes now: it is a standby, or set to read-only."
+            )
         case errors.TooManyConnections():
             return StoreUnavailable(
                 f"{place}: the server has no connection left. Lower pool_size in the URL of the "

@@ -95,7 +95,7 @@ class Sizes:
     pg_bulk: int = 100_000
     pg_burst: int = 100_000
     pg_large: int | None = None
-    pg_shared: int = 200_000
+    pg_shared: int = 150_000
     """W15: jobs that two processes drain."""
     pg_pending: int = 100_000
     pg_idle_seconds: float = 5.0

@@ -144,8 +144,8 @@ def _open_transaction(url: str) -> Iterator[None]:
 
 
 def _claim_and_complete(store: Store, count: int, batch: int = 200) -> None:
-    for _ in range(0, count, batch):
-        claims, _ = _claimed(store, batch)
+    for begun in range(0, count, batch):
+        claims, _ = _claimed(store, min(batch, count - begun))
         ends = [Settlement(one.id, one.epoch, Verb.COMPLETE) for one in claims]
         store.settle(ends, store.clock.now())
 

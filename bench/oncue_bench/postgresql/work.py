@@ -30,6 +30,7 @@ P99_RAW_GOAL = 1.5
 IDLE_CPU_GOAL_PERCENT = 0.5
 HELD_UP_GOAL = 3.0
 LARGE_ROUNDS = 2
+NODES_ROUNDS = 2
 
 Given = dict[str, Any]
 
@@ -165,7 +166,7 @@ def _nodes(ground: Ground) -> Iterator[Row]:
         return lambda: _together(ground, f"postgresql.{side}.drain", nodes, count)
 
     taken = in_turn(
-        ground.sizes.pg_rounds,
+        min(NODES_ROUNDS, ground.sizes.pg_rounds),
         {
             "raw 1": of("raw", 1),
             "raw 2": of("raw", 2),

@@ -84,11 +84,16 @@ SELECT count(*) FROM (
   SELECT 1 FROM oncue.jobs WHERE state IN ('dispatched', 'executing') AND queue = :queue
   LIMIT :limit) AS live;
 
--- name: expired_due
-SELECT j.id FROM oncue.jobs AS j
+-- name: of_expired_due
+FROM oncue.jobs AS j
 WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND j.expires_at <= :now
   AND j.queue || '' = :queue AND j.due_at + 0 <= :until AND (j.not_before IS NULL OR j.not_before <= :now)
-ORDER BY j.expires_at, j.id;
+
+-- name: expired_due
+SELECT j.id {of_expired_due} ORDER BY j.expires_at, j.id;
+
+-- name: is_expired_due
+SELECT EXISTS (SELECT 1 {of_expired_due});
 
 -- name: expired
 SELECT j.id FROM oncue.jobs AS j

@@ -29,7 +29,8 @@ help:
 	@echo 'make check                  formatting, lint, types, import directions'
 	@echo 'make bench [STORE=sqlite]   the benchmark, as ratios to the raw store; STORE=hostile: W10;'
 	@echo "                            STORE=dynamodb or 'dynamodb://…': W11; STORE=lambda: W12;"
-	@echo '                            STORE=sqs: W13; STORE=celery: W14; SIZE=quick, SIZE=full'
+	@echo '                            STORE=sqs: W13; STORE=celery: W14; STORE=postgresql or'
+	@echo "                            'postgresql://…': W15; SIZE=quick, SIZE=full"
 	@echo 'make chaos                  100,000 jobs under kill -9, DynamoDB, faults with fresh seeds: 25 minutes'
 	@echo 'make dst                    cron in all time zones, around every change of the clocks'
 	@echo 'make fuzz                   hostile input: bytes, requests, JSON, dumps, cron, rules; FUZZ_SECONDS=60 each'
@@ -62,10 +63,10 @@ check: $(VENV)/installed-dev
 	$(BIN)/mypy --strict $(TYPED)
 	$(BIN)/lint-imports
 
-# DynamoDB, Lambda and SQS need boto3, which comes with what is for development; DynamoDB without an
-# address and SQS need their emulators.
-bench: $(if $(filter dynamodb% lambda sqs celery,$(STORE)),$(VENV)/installed-dev,$(VENV)/installed)
-bench: $(if $(filter dynamodb sqs,$(STORE)),$(SERVERS)/installed)
+# DynamoDB, Lambda and SQS need boto3 and PostgreSQL needs psycopg, which come with what is for
+# development; DynamoDB and PostgreSQL without an address and SQS need servers.
+bench: $(if $(filter dynamodb% lambda sqs celery postgresql%,$(STORE)),$(VENV)/installed-dev,$(VENV)/installed)
+bench: $(if $(filter dynamodb sqs postgresql,$(STORE)),$(SERVERS)/installed)
 bench: $(if $(filter celery,$(STORE)),brokers)
 	@PYTHONPATH=bench $(BIN)/python -m oncue_bench --store '$(STORE)' $(if $(SIZE),--$(SIZE))
 

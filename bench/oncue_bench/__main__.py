@@ -11,6 +11,8 @@ from pathlib import Path
 
 from oncue_bench.celery import work as celery
 from oncue_bench.dynamodb import place, section
+from oncue_bench.postgresql import place as databases
+from oncue_bench.postgresql import section as postgresql_section
 from oncue_bench.rendering import as_markdown, as_table, with_others
 from oncue_bench.report import Report
 from oncue_bench.run import ON, WORKS, run
@@ -30,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(report: Report, store: str, page: Path) -> None:
-    """The page with what was measured; of DynamoDB, SQS and Celery only the section."""
+    """The page with what was measured; of another store than SQLite only its section."""
     if store.startswith(place.LOCAL):
         section.write(report, page)
         return
@@ -40,6 +42,9 @@ def _write(report: Report, store: str, page: Path) -> None:
     if store == celery.STORE:
         celery.write(report, page)
         return
+    if store == databases.LOCAL or databases.is_named(store):
+        postgresql_section.write(report, page)
+        return
     old = page.read_text("utf-8") if page.exists() else ""
     page.write_text(with_others(as_markdown(report), old), "utf-8")
 
@@ -47,10 +52,14 @@ def _write(report: Report, store: str, page: Path) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("oncue bench", description="Measure oncue on this machine.")
     add = parser.add_argument
-    add("--store", type=_store, default="sqlite", help=f"{', '.join(ON)} or dynamodb://…")
+    add("--store", type=_store, default="sqlite", help=f"{', '.join(ON)} or a URL")
     add("--n", type=int, metavar="N", help="jobs in the large burst (default 1,000,000)")
     add("--quick", action="store_true", help="smaller and sooner: about four minutes")
-    add("--full", action="store_true", help="larger, where the default is small (DynamoDB, SQS)")
+    add(
+        "--full",
+        action="store_true",
+        help="larger, where the default is small (stores other than SQLite)",
+    )
     add("--only", action="append", default=[], choices=list(WORKS), help="one part; repeatable")
     add("--json", action="store_true", help="one JSON document instead of the table")
     add("--write", type=Path, metavar="FILE", help="also write docs/benchmarks.md, or its part")
@@ -58,9 +67,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _store(text: str) -> str:
-    """A URL is one of DynamoDB."""
-    if text not in ON and not text.startswith("dynamodb://"):
-        raise argparse.ArgumentTypeError(f"one of {', '.join(ON)}, or dynamodb://TABLE?…")
+    """A URL is one of DynamoDB or of PostgreSQL."""
+    if text not in ON and not text.startswith(("dynamodb://", "postgresql://")):
+        known = f"one of {', '.join(ON)}, or dynamodb://TABLE?…, or postgresql://…"
+        raise argparse.ArgumentTypeError(known)
     return text
 
 

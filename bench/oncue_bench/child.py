@@ -71,7 +71,7 @@ MEASUREMENTS: dict[str, Callable[..., Figures]] = {
 } | {"idle": idle}
 
 
-NEEDS_MORE = ("dynamodb.", "sqs.", "celery.")
+NEEDS_MORE = ("dynamodb.", "sqs.", "celery.", "postgresql.")
 """Measurements of these names (`dynamodb.MODULE.FUNCTION`) are imported when they are asked for."""
 
 

@@ -26,12 +26,17 @@ DAY = 24 * HOUR
 Figures = dict[str, Any]
 
 
+def store_url(path: str) -> str:
+    """Of a file of SQLite, or of another store that is given by its own."""
+    return path if "://" in path else f"sqlite:///{path}"
+
+
 def one_by_one(path: str, count: int, rounds: int) -> Figures:
     """In one process with `raw`, taking turns that are short: the time a disk takes for a commit
     changes from second to second by more than what is measured here."""
     bare = raw.opened(f"{path}-raw.db")
     mine, its = [], []
-    with Scheduler(f"sqlite:///{path}") as cue:
+    with Scheduler(store_url(path)) as cue:
         for _ in range(rounds + 1):
             its.append(raw.one_by_one(bare, count))
             began = perf_counter()
@@ -44,7 +49,7 @@ def one_by_one(path: str, count: int, rounds: int) -> Figures:
 
 def concurrently(path: str, count: int, callers: int) -> Figures:
     """So many asynchronous callers, each waiting for its own job to be durable."""
-    with Scheduler(f"sqlite:///{path}") as cue:
+    with Scheduler(store_url(path)) as cue:
         seconds = asyncio.run(_crowd(AsyncScheduler(cue), count // callers, callers))
     return {"count": count // callers * callers, "seconds": seconds}
 
@@ -61,7 +66,7 @@ async def _crowd(acue: AsyncScheduler, each: int, callers: int) -> float:
 
 
 def in_bulk(path: str, count: int, spread: bool = False) -> Figures:
-    with Scheduler(f"sqlite:///{path}") as cue:
+    with Scheduler(store_url(path)) as cue:
         items = _spread_items(count) if spread else _items(count)
         began = perf_counter()
         cue.schedule_many(items)
@@ -95,7 +100,7 @@ class CountingSink(MemorySink):
 
 def to_sink(path: str, count: int, keep: bool) -> Figures:
     """Until the last of the due jobs is delivered and settled."""
-    with Scheduler(f"sqlite:///{path}") as cue:
+    with Scheduler(store_url(path)) as cue:
         set_queue(cue, sink=True, keep=keep)
         return drained(cue.store, CountingSink(count), count)
 
@@ -114,7 +119,7 @@ def drained(store: Store, sink: CountingSink, count: int, most_seconds: float = 
 def to_handler(path: str, count: int, keep: bool, batch: int | None = None) -> Figures:
     """Until the worker finds nothing left to do."""
     done = 0
-    with Scheduler(f"sqlite:///{path}") as cue:
+    with Scheduler(store_url(path)) as cue:
         set_queue(cue, sink=False, keep=keep)
         if batch is None:
 

@@ -22,6 +22,7 @@ from oncue.sinks.memory import MemorySink
 from oncue.worker.job import HandledJob
 from oncue.worker.worker import Worker
 from oncue_bench.processes import environment
+from oncue_bench.product import store_url
 from oncue_bench.seeds import PAYLOAD, QUEUE, set_queue
 
 SETTLING_IN_SECONDS = 1.0
@@ -68,7 +69,7 @@ def on_time(
     arrivals = _Arrivals(count)
     receiving = _sink if by == "sink" else _handler
     never = threading.Event()
-    with Scheduler(f"sqlite:///{path}") as cue, receiving(cue, arrivals):
+    with Scheduler(store_url(path)) as cue, receiving(cue, arrivals):
         never.wait(min(SETTLING_IN_SECONDS, idle_seconds))
         busy, began = process_time(), perf_counter()
         never.wait(idle_seconds)
@@ -120,7 +121,7 @@ def schedule_elsewhere(path: str, count: int, over_seconds: float, lead_seconds:
 
 def schedule_ahead(path: str, count: int, over_seconds: float, lead_seconds: float) -> Figures:
     """In the other process: all at once, the first of them `lead_seconds` ahead."""
-    with Scheduler(f"sqlite:///{path}") as cue:
+    with Scheduler(store_url(path)) as cue:
         start = datetime.now(UTC) + timedelta(seconds=lead_seconds)  # noqa: TID251
         apart = timedelta(seconds=over_seconds / count)
         cue.schedule_many(

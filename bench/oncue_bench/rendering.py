@@ -176,6 +176,7 @@ PYTHONPATH=bench python -m oncue_bench --store dynamodb --write docs/benchmarks.
 make bench STORE=sqs       # W13, on a ministack and a DynamoDB Local that it starts
 PYTHONPATH=bench python -m oncue_bench --store sqs --write docs/benchmarks.md
 make bench STORE=celery    # W14, on a Redis that it starts
+make bench STORE=postgresql  # W15, on a PostgreSQL that it starts
 ```
 
 These commands work in a clone: the installed package does not contain the benchmark. It needs

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from time import perf_counter
 
+from oncue.core.redaction import shown_url
 from oncue_bench import (
     bulk,
     bursts,
@@ -23,6 +24,7 @@ from oncue_bench import (
 )
 from oncue_bench.celery import work as celery
 from oncue_bench.dynamodb import work as dynamodb
+from oncue_bench.postgresql import work as postgresql
 from oncue_bench.processes import measure
 from oncue_bench.report import Report, Row
 from oncue_bench.rounds import Ground
@@ -48,9 +50,10 @@ ON: dict[str, dict[str, Callable[[Ground], Iterator[Row]]]] = {
     "lambda": {"W12": cold_imports.rows},
     "sqs": {"W13": sqs.rows},
     "celery": {"W14": celery.rows},
+    "postgresql": {"W15": postgresql.rows},
 }
-"""What is measured on each store. That of DynamoDB may be given as a URL; for the functions of
-Lambda, nothing is stored."""
+"""What is measured on each store. Those of DynamoDB and PostgreSQL may be given as a URL; for the
+functions of Lambda, nothing is stored."""
 
 
 def run(
@@ -63,7 +66,7 @@ def run(
     folder = machine.disk_folder()
     began = perf_counter()
     try:
-        report = Report(machine.describe(folder), {**asdict(sizes), "store": store})
+        report = Report(machine.describe(folder), {**asdict(sizes), "store": shown_url(store)})
         ground = Ground(sizes, folder, measure("idle").peak_kib, progress, store)
         for work, rows in ON[store.partition(":")[0]].items():
             if not only or work in only:

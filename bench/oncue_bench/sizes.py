@@ -88,6 +88,20 @@ class Sizes:
     """W14: tasks below the threshold, in each round."""
     celery_captured: int = 10_000
     """W14: tasks that wait."""
+    pg_rounds: int = 3
+    """W15: as `rounds`, `single_rounds`, `crowd_jobs`, `bulk`, `burst`, `large` and `pending`."""
+    pg_single_rounds: int = 10
+    pg_crowd_jobs: int = 10_000
+    pg_bulk: int = 100_000
+    pg_burst: int = 100_000
+    pg_large: int | None = None
+    pg_shared: int = 150_000
+    """W15: jobs that two processes drain."""
+    pg_pending: int = 100_000
+    pg_idle_seconds: float = 5.0
+    pg_gone: int = 20_000
+    """W15: jobs that came and went while a transaction was open, and the claims after that."""
+    pg_claims: int = 300
 
 
 DEFAULT = Sizes()
@@ -99,6 +113,8 @@ FULL = replace(
     sqs_due=50_000,
     sqs_captured=1_000_000,
     celery_captured=1_000_000,
+    pg_large=1_000_000,
+    pg_pending=1_000_000,
 )
 """Larger where the default is small because emulators are slow."""
 QUICK = Sizes(
@@ -136,4 +152,14 @@ QUICK = Sizes(
     sqs_due=3_000,
     sqs_timed=100,
     sqs_seconds=6.0,
+    pg_rounds=1,
+    pg_single_rounds=5,
+    pg_crowd_jobs=5_000,
+    pg_bulk=50_000,
+    pg_burst=50_000,
+    pg_shared=100_000,
+    pg_pending=50_000,
+    pg_idle_seconds=2.5,
+    pg_gone=5_000,
+    pg_claims=100,
 )

@@ -64,6 +64,17 @@ TINY = Sizes(
     sqs_captured=50,
     celery_sent=10,
     celery_captured=50,
+    pg_rounds=1,
+    pg_single_rounds=1,
+    pg_crowd_jobs=128,
+    pg_bulk=200,
+    pg_burst=200,
+    pg_large=300,
+    pg_shared=200,
+    pg_pending=200,
+    pg_idle_seconds=0.1,
+    pg_gone=50,
+    pg_claims=5,
 )
 ROWS = {
     "W1": 5,
@@ -80,6 +91,7 @@ ROWS = {
     "W12": 2 * len(cold_imports.existing()),
     "W13": 11,
     "W14": 3,
+    "W15": 22,
 }
 
 

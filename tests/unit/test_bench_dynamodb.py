@@ -65,7 +65,7 @@ def test_a_store_is_a_kind_or_a_url(store: str) -> None:
 
 def test_other_stores_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        command._parser().parse_args(["--store", "postgresql://x"])
+        command._parser().parse_args(["--store", "oracle://x"])
     assert "dynamodb://TABLE" in capsys.readouterr().err
 
 

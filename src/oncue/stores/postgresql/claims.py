@@ -139,7 +139,8 @@ class PgClaims(PgReadying):
             place = {"queue": queue, "rank": rank, "now": now, "limit": limit - len(ids)}
             if len(lines) == 1 and not covered:
                 [line] = lines
-                params = {**place, "shard": line.shard, "floor": line.due_at}
+                floor = {"floor": line.due_at, "floor_id": line.id}
+                params = {**place, "shard": line.shard, **floor}
                 ids += [row[0] for row in tx.rows("claims", "lock_due", params)]
             else:
                 ids += self._lock_merged(tx, place, lines)
@@ -148,9 +149,13 @@ class PgClaims(PgReadying):
     def _lock_merged(self, tx: PgTx, place: dict[str, Any], lines: Sequence[LineHead]) -> list[str]:
         """Of several shards. Where many are locked by others, more are looked at."""
         look: int = place["limit"]
-        shards, floors = [line.shard for line in lines], [line.due_at for line in lines]
+        floors = {
+            "shards": [line.shard for line in lines],
+            "floors": [line.due_at for line in lines],
+            "floor_ids": [line.id for line in lines],
+        }
         while True:
-            params = {**place, "shards": shards, "floors": floors, "look": look}
+            params = {**place, **floors, "look": look}
             rows = tx.rows("claims", "lock_due_merged", params)
             ends = not rows or rows[0][1] < look or look >= MOST_LOOKED_AT
             if len(rows) >= place["limit"] or ends:

@@ -12,7 +12,7 @@ from oncue.ports.sink import Refusal
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.database import repeatable
 from oncue.stores.postgresql.endings import PgEndings
-from oncue.stores.postgresql.settings import rows_of
+from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.tx import PgTx
 
 
@@ -39,14 +39,14 @@ class PgDeliveries(PgEndings):
         *,
         left: int = 0,
     ) -> bool:
-        row = tx.run("ranges", "lock", _place(claim)).fetchone()
-        if row is None or claim.fence <= 0 or row[1] != claim.fence:
+        named = ("queues", "named", {"names": [claim.queue]})
+        rows, found = tx.together(("ranges", "lock", _place(claim)), named)
+        if not rows or claim.fence <= 0 or rows[0][1] != claim.fence:
             return False
-        holder = row[0]
+        holder = rows[0][0]
         if holder is None:  # this very call has let it go before
             return True
-        found = rows_of(tx, [claim.queue]).get(claim.queue)
-        queue = default_queue(claim.queue) if found is None else found.queue
+        queue = queue_row(*found[0]).queue if found else default_queue(claim.queue)
         attempts = {job.id: job.attempt - 1 for job in claim.jobs}
         taken = [one for one in delivered if one in attempts]
         if taken:

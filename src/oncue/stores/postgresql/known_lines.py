@@ -28,11 +28,12 @@ SHARE = 100  # a look at everything is made when so many times its length have p
 
 
 class LookBounds(NamedTuple):
-    """Where to look: in these lines, from this due time on."""
+    """Where to look: in these lines, from this due time and id on."""
 
     shards: list[int]
     ranks: list[int]
     floor: Moment
+    floor_id: str
 
 
 class LinesLook(NamedTuple):
@@ -57,7 +58,8 @@ class LinesLook(NamedTuple):
 class _Known:
     shards: frozenset[int]
     ranks: frozenset[int]
-    floor: Moment
+    floor: tuple[Moment, str]
+    """Of the first job: many may be due at one instant, and most of them gone."""
     good_until: float
     """When everything is to be looked at again, by the monotonic clock."""
 
@@ -90,13 +92,13 @@ class KnownLines:
             if not self._hears or known is None or at >= known.good_until:
                 return LinesLook(queue, shards, None, self._told, at)
             lines = list(product(known.shards, known.ranks))
-            bounds = LookBounds([one[0] for one in lines], [one[1] for one in lines], known.floor)
+            bounds = LookBounds([one[0] for one in lines], [one[1] for one in lines], *known.floor)
             return LinesLook(queue, shards, bounds, self._told, at)
 
     def learn(self, look: LinesLook, lines: Iterable[LineHead]) -> None:
         """What a look found. If anything was told since it began, it may have missed that."""
         found = list(lines)
-        floor = min((line.due_at for line in found), default=LATEST)
+        floor = min(((line.due_at, line.id) for line in found), default=(LATEST, ""))
         at = self._clock.monotonic()
         with self._lock:
             if self._told != look.told:
@@ -120,8 +122,8 @@ class KnownLines:
                     self._queues.clear()
                 elif known is not None:
                     known.ranks |= frozenset(ranks.get(queue, ()))
-                    if 0 < due_at < known.floor:
-                        known.floor = due_at
+                    if 0 < due_at <= known.floor[0]:  # its id may be any
+                        known.floor = (due_at, "")
 
     def forget(self, queue: str) -> None:
         """Jobs have come back into their places."""

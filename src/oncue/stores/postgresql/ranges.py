@@ -18,7 +18,7 @@ from oncue.ports.claims import RangeClaim
 from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.deliveries import PgDeliveries
 from oncue.stores.postgresql.locks import hold, shard_lock
-from oncue.stores.postgresql.settings import rows_of
+from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.shards import LAST_TEXT, LineHead, PgRange, PlaceInLine
 from oncue.stores.postgresql.tx import PgTx
 
@@ -78,7 +78,7 @@ class PgRanges(PgDeliveries):
     ) -> RangeClaim | list[PgRange]:
         """Ranges: these are to be closed first, as their leases have ended or an earlier life of
         this dispatcher held them. None of them: others were quicker. Then look again."""
-        ranges, looks = self._look(tx, [asked.queue], asked.now)
+        ranges, looks = self._look(tx, [asked.queue], asked.now, until=asked.cutoff)
         continued = _continued(ranges, in_flight)
         held = [one for one in ranges if one.is_open and one.shard not in continued]
         over = [o for o in held if o.holder == asked.dispatcher or o.lease_until <= asked.now]
@@ -278,19 +278,22 @@ class PgRanges(PgDeliveries):
         with self.db.reading() as tx:
             return min((at for name in queues for at in self._next_dues(tx, name)), default=None)
 
-    def _lines(self, tx: PgTx, name: str) -> list[LineHead]:
-        """The first jobs of the lines, looked for where they were last."""
-        look = self._known_lines.begin(name, self._shards_of(name))
-        found = [LineHead._make(row) for row in tx.rows(*look.statement)]
-        self._known_lines.learn(look, found)
-        return found
-
     def _next_dues(self, tx: PgTx, name: str) -> list[Moment]:
-        """When something of the queue can be taken, as far as can be told."""
-        row = rows_of(tx, [name]).get(name)
+        """When something of the queue can be taken, as far as can be told. Lines are looked for
+        where they were last, and everything is read in one journey: waiting processes ask often."""
+        look = self._known_lines.begin(name, self._shards_of(name))
+        queues, found, heads, returns = tx.together(
+            ("queues", "named", {"names": [name]}),
+            ("ranges", "of_queues", {"queues": [name]}),
+            look.statement,
+            ("claims", "next_return", {"queue": name}),
+        )
+        lines = [LineHead._make(row) for row in heads]
+        self._known_lines.learn(look, lines)
+        row = queue_row(*queues[0]) if queues else None
         if row is None or row.queue.paused:
             return []
-        ranges = [one for one in shards.ranges_of(tx, [name]) if one.is_open]
+        ranges = [one for one in map(PgRange._make, found) if one.is_open]
         moments = [one.lease_until for one in ranges]
         under_way = 0
         if row.queue.concurrency is not None:
@@ -298,9 +301,8 @@ class PgRanges(PgDeliveries):
             under_way = tx.run("claims", "count_live", params).get
             under_way += sum(one.in_flight for one in ranges)
         if not row.limits.is_full(under_way):
-            moments += shards.waiting_dues(tx, name, self._lines(tx, name), ranges)
-            returns = tx.run("claims", "next_return", {"queue": name}).get
-            moments += [] if returns is None else [returns]
+            moments += shards.waiting_dues(tx, name, lines, ranges)
+            moments += [at for (at,) in returns if at is not None]
         return row.limits.next_turns(moments)
 
 

@@ -28,6 +28,8 @@ class QueueLook(NamedTuple):
     lines: list[LineHead]
     returning: Sequence[tuple[str, int, Moment]]
     """Put-off jobs whose moment has come: id, rank, moment."""
+    expired: bool
+    """Whether something has expired that would be taken."""
 
 
 class ReadyQueue(NamedTuple):
@@ -42,11 +44,16 @@ class ReadyQueue(NamedTuple):
 
 class PgReadying(PgJobs):
     def _look(
-        self, tx: PgTx, names: Sequence[str], now: Moment, locks: Iterable[int] = ()
+        self,
+        tx: PgTx,
+        names: Sequence[str],
+        now: Moment,
+        locks: Iterable[int] = (),
+        until: Moment | None = None,
     ) -> tuple[list[PgRange], dict[str, QueueLook]]:
         """The ranges of these queues and what each has, read in one journey after these locks are
         shared. The rows of queues with limits are locked, in the order of names: limits hold for
-        all who take from a queue."""
+        all who take from a queue. What is due by `until` is looked for; None: by now."""
         limited = any(self._settings.queue(name).is_limited for name in names)
         asked: list[tuple[str, str, Params]] = [
             ("locks", "share", {"numbers": sorted(locks)}),
@@ -58,16 +65,18 @@ class PgReadying(PgJobs):
             asked.append(begun[name].statement)
             params = {"queue": name, "now": now, "limit": BACK_TOGETHER}
             asked.append(("claims", "returning", params))
+            over = {"queue": name, "until": now if until is None else until, "now": now}
+            asked.append(("claims", "is_expired_due", over))
         _, queues, ranges, *rest = tx.together(*asked)
         rows = {row[0]: queue_row(*row) for row in queues}
         if not limited and any(row.queue.is_limited for row in rows.values()):
             rows = rows_of(tx, list(names), lock=True)
-        found = zip(names, rest[::2], rest[1::2], strict=True)
-        for name, heads in zip(names, rest[::2], strict=True):
+        found = zip(names, rest[::3], rest[1::3], rest[2::3], strict=True)
+        for name, heads in zip(names, rest[::3], strict=True):
             self._known_lines.learn(begun[name], map(LineHead._make, heads))
         looks = {
-            name: QueueLook(rows.get(name), list(map(LineHead._make, lines)), returning)
-            for name, lines, returning in found
+            name: QueueLook(rows.get(name), list(map(LineHead._make, lines)), returning, over[0][0])
+            for name, lines, returning, over in found
         }
         return list(map(PgRange._make, ranges)), looks
 
@@ -85,14 +94,14 @@ class PgReadying(PgJobs):
         """How many jobs may be taken that are due by `until`, at most `limit`. If there is room and
         something waits (`first`: also inside a range of the caller's own), what has expired is
         cancelled, and put-off jobs are in line again. Else nothing is changed."""
-        row, found, returning = look
+        row, found, returning, expired = look
         due = first is not None or any(line.due_at <= until for line in found)
         if not due and not returning:
             return ReadyQueue(row, 0, found)
         room = self._room(tx, row, ranges, limit, now)
         if row is not None and room.bucket is not None and room.begun_again:
             self._keep_bucket(tx, name, room.bucket)
-        if room.most and self._expire_due(tx, name, until, now):
+        if room.most and expired and self._expire_due(tx, name, until, now):
             found = lines(tx, name)
         if room.most and returning:
             waiting = [line for line in found if not _is_covered(line, ranges)]

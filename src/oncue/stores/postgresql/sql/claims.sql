@@ -18,13 +18,13 @@ SELECT line.shard, line.rank, first.due_at, first.id FROM line CROSS JOIN LATERA
     AND shard = line.shard AND rank = line.rank
   ORDER BY due_at, id LIMIT 1) AS first;
 
--- The same for lines that are known, from a due time on.
+-- The same for lines that are known, from a due time and id on.
 -- name: known_lines
 SELECT line.shard, line.rank, first.due_at, first.id
 FROM unnest(:shards::smallint[], :ranks::smallint[]) AS line (shard, rank) CROSS JOIN LATERAL (
   SELECT due_at, id FROM oncue.jobs
   WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue
-    AND shard = line.shard AND rank = line.rank AND due_at >= :floor
+    AND shard = line.shard AND rank = line.rank AND (due_at, id) >= (:floor, :floor_id)
   ORDER BY due_at, id LIMIT 1) AS first;
 
 -- The first job of a line behind a place.
@@ -37,7 +37,7 @@ ORDER BY due_at, id LIMIT 1;
 -- name: lock_due
 SELECT j.id FROM oncue.jobs AS j
 WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue AND shard = :shard AND rank = :rank
-  AND due_at >= :floor AND due_at <= :now AND (expires_at IS NULL OR expires_at > :now)
+  AND (due_at, id) >= (:floor, :floor_id) AND due_at <= :now AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- The same over several shards of one rank, where jobs that a range covers are left out. The first
@@ -45,10 +45,11 @@ ORDER BY due_at, id LIMIT :limit FOR UPDATE SKIP LOCKED;
 -- name: lock_due_merged
 SELECT j.id, first.found FROM (
   SELECT c.id, c.due_at, count(*) OVER () AS found
-  FROM unnest(:shards::smallint[], :floors::bigint[]) AS s (shard, floor) CROSS JOIN LATERAL (
+  FROM unnest(:shards::smallint[], :floors::bigint[], :floor_ids::text[]) AS s (shard, floor, floor_id)
+  CROSS JOIN LATERAL (
     SELECT j.id, j.due_at FROM oncue.jobs AS j
     WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = s.shard
-      AND j.rank = :rank AND j.due_at >= s.floor AND j.due_at <= :now
+      AND j.rank = :rank AND (j.due_at, j.id) >= (s.floor, s.floor_id) AND j.due_at <= :now
       AND (j.expires_at IS NULL OR j.expires_at > :now) AND NOT ({jobs.covered})
     ORDER BY j.due_at, j.id LIMIT :look) AS c
   ORDER BY c.due_at, c.id LIMIT :look) AS first
@@ -84,11 +85,16 @@ SELECT count(*) FROM (
   SELECT 1 FROM oncue.jobs WHERE state IN ('dispatched', 'executing') AND queue = :queue
   LIMIT :limit) AS live;
 
--- name: expired_due
-SELECT j.id FROM oncue.jobs AS j
+-- name: of_expired_due
+FROM oncue.jobs AS j
 WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND j.expires_at <= :now
   AND j.queue || '' = :queue AND j.due_at + 0 <= :until AND (j.not_before IS NULL OR j.not_before <= :now)
-ORDER BY j.expires_at, j.id;
+
+-- name: expired_due
+SELECT j.id {of_expired_due} ORDER BY j.expires_at, j.id;
+
+-- name: is_expired_due
+SELECT EXISTS (SELECT 1 {of_expired_due});
 
 -- name: expired
 SELECT j.id FROM oncue.jobs AS j

@@ -1,0 +1,1 @@
+"""W15: PostgreSQL."""

@@ -263,7 +263,7 @@ def test_make_gives_the_store_to_the_tour_and_only_if_it_is_a_url(tmp_path: Path
 
     def made(*arguments: str) -> str:
         as_they_are = ["-o", ".venv/installed", "-o", ".venv/installed-dev", f"BIN={tmp_path}"]
-        command = ["make", "run", *as_they_are, *arguments]
+        command = ["make", "--no-print-directory", "run", *as_they_are, *arguments]
         return subprocess.run(
             command, cwd=ROOT, env=environment({}), capture_output=True, text=True, check=True
         ).stdout

@@ -68,6 +68,8 @@ def stores() -> Iterator[tuple[PgStore, PgStore]]:
     for store, far in ((few, 0), (many, FAR)):
         assert store.put_queue(None, Queue("q"))
         store.db.write(lambda tx, far=far: fill(tx, far))  # type: ignore[misc]
+        with store.db.connect() as connection:  # what stores before it have left
+            connection.execute(f"VACUUM {store.db.address.schema}.jobs".encode())
     yield few, many
     few.close()
     many.close()

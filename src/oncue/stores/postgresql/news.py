@@ -52,13 +52,14 @@ class PgNews:
         look: Look,
         known: KnownLines,
         clock: Callable[[], Clock],
-        mark: str,
+        read_mark: Callable[[], str],
     ) -> None:
-        """`known` is told before the listeners. `mark`: of the settings that are known."""
+        """`known` is told before the listeners. `read_mark`: the mark of the settings now."""
         self._db = db
         self._look = look
         self._known = known
-        self._mark = mark
+        self._read_mark = read_mark
+        self._mark = ""
         self._clock = clock
         self.listens = db.listens
         self.channel = f"oncue_{db.address.schema}"
@@ -81,6 +82,9 @@ class PgNews:
 
     def watch(self, listener: Listener, queues: Awaited | None) -> Callable[[], None]:
         entry = (listener, queues)
+        if not self._mark:  # what was changed before is no news
+            with suppress(StoreError):
+                self._mark = self._read_mark()
         with self._lock:
             self._listeners.append(entry)
             self._start(self._hear if self.listens else self._poll, "oncue-postgresql-news")

@@ -43,11 +43,9 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
             self.db.close()
             raise
         self._known_lines = KnownLines(self.clock)
-        with self.db.reading() as tx:
-            mark = str(tx.run("queues", "revision").get)
         self.queues()  # known from the beginning: new jobs go to the right shards
         self._news = PgNews(
-            self.db, self._look_for_news, self._known_lines, lambda: self.clock, mark
+            self.db, self._look_for_news, self._known_lines, lambda: self.clock, self._revision
         )
         self.db.told = self._news.told
         self.outbox = PgOutbox(self, self._news, self.secret)
@@ -56,6 +54,9 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
             is_remote=True,
             groups=4,
         )
+
+    def _revision(self) -> str:
+        return str(self.db.once(lambda tx: tx.run("queues", "revision").get))
 
     def _look_for_news(self, queues: Collection[str] | None) -> tuple[str, dict[str, Moment]]:
         """When each of these queues (None: of all) may have something to take, or earlier."""

@@ -18,7 +18,7 @@ from tests.stores.postgres import open_postgres
 DUE = 20  # jobs of each table that are due
 FAR = 100_000
 NOW = 1_800_000_000_000
-TOLERANCE = 12  # pages
+TOLERANCE = 60  # pages; the far jobs alone have two thousand, an index on them five hundred
 FILL = """
 INSERT INTO oncue.jobs (id, queue, due_at, created_at, updated_at, shard, payload, state, attempt,
   claimed_at, finished_at)
@@ -126,7 +126,7 @@ def test_a_claim_reads_no_more_of_a_full_table(
     stores: tuple[PgStore, PgStore], noun: str, name: str, params: dict[str, Any]
 ) -> None:
     few, many = (plan_of(store, noun, name, params) for store in stores)
-    assert pages(many) <= 2 * pages(few) + TOLERANCE  # an index has a level or two more
+    assert pages(many) <= 3 * pages(few) + TOLERANCE  # an index has a level or two more
     whole = [one["Relation Name"] for one in nodes(many) if one["Node Type"] == "Seq Scan"]
     assert "jobs" not in whole
 

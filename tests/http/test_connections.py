@@ -139,7 +139,8 @@ def test_a_second_head_has_no_more_time_than_the_first(tmp_path: Path) -> None:
 
 def test_a_head_has_no_more_time_if_it_comes_byte_by_byte(tmp_path: Path) -> None:
     with serving(tmp_path, PATIENT._replace(head_seconds=0.5)) as served:
-        connection = served.connect(LIVEZ[:20])
+        connection = served.connect(LIVEZ[:-2] + b"Slow: ")
+        until(served.open)
 
         def is_told() -> bool:
             with suppress(ConnectionError):
@@ -147,6 +148,37 @@ def test_a_head_has_no_more_time_if_it_comes_byte_by_byte(tmp_path: Path) -> Non
             return served.open() == 0
 
         until(is_told)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_head_that_was_refused_cannot_be_late_as_well(tmp_path: Path) -> None:
+    """A second answer cannot be sent, and the deadlines of all others would end with it."""
+    with serving(tmp_path, PATIENT._replace(head_seconds=0.5)) as served:
+        connection = served.connect(LIVEZ[:20])
+        until(served.open)
+        connection.sendall(b"x")
+        assert rest(connection).startswith(b"HTTP/1.1 400 ")
+        until(lambda: served.open() == 0)
+        assert rest(served.connect(LIVEZ[:20])).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_defect_at_one_connection_leaves_the_deadlines_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[HttpConnection] = []
+    head_is_late = HttpConnection.head_is_late
+
+    def broken_once(connection: HttpConnection) -> None:
+        told.append(connection)
+        if len(told) == 1:
+            raise RuntimeError
+        head_is_late(connection)
+
+    monkeypatch.setattr(HttpConnection, "head_is_late", broken_once)
+    with serving(tmp_path, PATIENT._replace(head_seconds=0)) as served:
+        served.connect(LIVEZ[:20])
+        until(lambda: told)
+        assert rest(served.connect(LIVEZ[:20])).startswith(b"HTTP/1.1 408 ")
 
 
 def test_an_idle_connection_is_closed_without_a_word(tmp_path: Path) -> None:
@@ -157,6 +189,7 @@ def test_an_idle_connection_is_closed_without_a_word(tmp_path: Path) -> None:
 def test_empty_lines_do_not_keep_a_connection(tmp_path: Path) -> None:
     with serving(tmp_path, PATIENT._replace(idle_seconds=1.5)) as served:
         connection = served.connect(LIVEZ)
+        until(served.open)
 
         def is_closed() -> bool:
             with suppress(ConnectionError):

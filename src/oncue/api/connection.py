@@ -322,6 +322,7 @@ class HttpConnection(asyncio.Protocol):
     def _refuse(self, problem: HttpProblem) -> None:
         """Answer what is no request, after those before it, and read no more."""
         self._is_last = True
+        self._tell()
         broken, self._reading = self._reading, None  # its head was good, its body is not
         if broken is not None and broken is self._answering:
             broken.leave()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import logging
 import socket
 import threading
 
@@ -19,6 +20,8 @@ from oncue.scheduler import Scheduler
 from oncue.usecases.tokens import Access
 
 BACKLOG = 2048
+
+logger = logging.getLogger("oncue.http")
 
 
 class HttpServer:
@@ -89,7 +92,10 @@ class HttpServer:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            self._connections.look()
+            try:
+                self._connections.look()
+            except Exception:  # else a defect at one connection would end the deadlines of all
+                logger.exception("closing connections that take too long failed")
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

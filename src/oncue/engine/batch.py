@@ -79,6 +79,7 @@ class RangeHolder:
         # concurrency is settled: what it says is left in flight must count what is being claimed.
         self._turn = threading.Lock()
         self._counted = False
+        self._more = False  # the last claim was full: the next one is not to wait for a settlement
         self._lock = threading.Lock()
         self._in_flight: dict[tuple[int, int], list[RangeClaim]] = {}
         """By shard and fence. The first is without jobs, and stays until the shard is let go."""
@@ -106,6 +107,7 @@ class RangeHolder:
                     in_flight=in_flight,
                     due_until=due_until,
                 )
+            self._more = len(claim.jobs) >= limit
             if claim.jobs:
                 with self._lock:
                     empty = claim._replace(jobs=())
@@ -123,7 +125,8 @@ class RangeHolder:
     ) -> bool:
         """As `settle_range`. Lets go of the shard if nothing else is in flight there. If it raises,
         it can be repeated safely."""
-        ours = (self._counted or not self._others(claim)) and self._turn.acquire(self._counted)
+        is_last = not self._more and not self._others(claim)
+        ours = (self._counted or is_last) and self._turn.acquire(self._counted)
         try:
             left = self._others(claim) or int(not ours)
             held = self._settle_range(claim, delivered, refused, now, left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.moment import Moment
@@ -10,7 +11,6 @@ from oncue.core.queue import Queue, default_queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.postgresql import records
-from oncue.stores.postgresql.database import repeatable
 from oncue.stores.postgresql.endings import PgEndings
 from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.tx import PgTx
@@ -28,16 +28,35 @@ class PgDeliveries(PgEndings):
 
         return self.db.once(extend)
 
-    @repeatable
     def settle_range(
         self,
-        tx: PgTx,
         claim: RangeClaim,
         delivered: Sequence[str],
         refused: Mapping[str, Refusal],
         now: Moment,
         *,
         left: int = 0,
+    ) -> bool:
+        if not claim.jobs and not left:
+            return self.db.once(partial(self._let_go, claim))
+        return self.db.write(
+            lambda tx: self._settle_range(tx, claim, delivered, refused, now, left), "repeat"
+        )
+
+    def _let_go(self, claim: RangeClaim, tx: PgTx) -> bool:
+        """One journey: it is done for each shard of a burst."""
+        fence: int | None = tx.run("ranges", "let_go", _place(claim)).get
+        self._announce_room(tx, claim.queue)
+        return fence == claim.fence > 0
+
+    def _settle_range(
+        self,
+        tx: PgTx,
+        claim: RangeClaim,
+        delivered: Sequence[str],
+        refused: Mapping[str, Refusal],
+        now: Moment,
+        left: int,
     ) -> bool:
         named = ("queues", "named", {"names": [claim.queue]})
         rows, found = tx.together(("ranges", "lock", _place(claim)), named)

@@ -25,8 +25,8 @@ from oncue.stores.postgresql.tx import PgTx
 BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
 MOST_RACES = 20
 
-Placed = tuple[PlaceInLine, Delivery]
-_PLACE = itemgetter(0)
+JobsOfRank = tuple[int, list[Delivery]]
+_PAYLOAD = itemgetter(Delivery._fields.index("payload"))
 InFlight = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""
 
@@ -122,11 +122,12 @@ class PgRanges(PgDeliveries):
         held_one = seen if shard in continued else None
         own_lines = sorted(line for line in free if line.shard == shard)
         found = self._due(tx, asked, own_lines, held_one, ready.room)
-        found += self._deliveries(tx, asked, arrived.get(shard, ())[: ready.room])
+        if inside := arrived.get(shard):
+            found = self._merged(tx, asked, found, inside[: ready.room])[: ready.room]
         if not found:
             return []
-        found = sorted(found, key=_PLACE)[: ready.room]
-        through, jobs = found[-1][0], [job for _, job in found]
+        jobs = [job for _, some in found for job in some]
+        through = (found[-1][0], jobs[-1].due_at, jobs[-1].id)
         under_way = len(continued.get(shard, ())) + len(jobs)
         fence = self._cover(tx, asked, held_one, shard, through, under_way)
         if fence is None:
@@ -210,12 +211,12 @@ class PgRanges(PgDeliveries):
         lines: Sequence[LineHead],
         held: PgRange | None,
         limit: int,
-    ) -> list[Placed]:
+    ) -> list[JobsOfRank]:
         """The next jobs of a shard, which has these lines, behind the range that is held."""
-        jobs: list[Placed] = []
+        jobs: list[JobsOfRank] = []
         room = BATCH_BYTES
         for _, rank, due_at, _ in lines:
-            if len(jobs) >= limit or room <= 0:
+            if limit <= 0 or room <= 0:
                 break
             end = None if held is None else held.end_in(rank)
             after = max((due_at - 1, LAST_TEXT), end or (-1, ""))
@@ -227,23 +228,29 @@ class PgRanges(PgDeliveries):
                 "after_id": after[1],
                 "until": asked.cutoff,
                 "now": asked.now,
-                "limit": limit - len(jobs),
+                "limit": limit,
                 "room": room,
             }
-            found = list(map(Delivery._make, tx.rows("ranges", "due", params)))
-            jobs += [((rank, one.due_at, one.id), one) for one in found]
-            room -= sum(len(one.payload) for one in found)
+            if found := list(map(Delivery._make, tx.rows("ranges", "due", params))):
+                jobs.append((rank, found))
+                limit -= len(found)
+                room -= sum(map(len, map(_PAYLOAD, found)))
         return jobs
 
-    def _deliveries(
-        self, tx: PgTx, asked: RangeAsked, places: Sequence[PlaceInLine]
-    ) -> list[Placed]:
-        """The jobs at these places."""
-        if not places:
-            return []
+    def _merged(
+        self,
+        tx: PgTx,
+        asked: RangeAsked,
+        due: Sequence[JobsOfRank],
+        places: Sequence[PlaceInLine],
+    ) -> list[JobsOfRank]:
+        """These jobs and those at the places, in order, each by itself."""
         params = {"ids": [place[2] for place in places], "queue": asked.queue}
         found = {row[0]: Delivery._make(row) for row in tx.rows("ranges", "deliveries", params)}
-        return [(place, found[place[2]]) for place in places if place[2] in found]
+        placed = [(rank, found[job_id]) for rank, _, job_id in places if job_id in found]
+        placed += [(rank, job) for rank, jobs in due for job in jobs]
+        placed.sort(key=lambda one: (one[0], one[1].due_at, one[1].id))
+        return [(rank, [job]) for rank, job in placed]
 
     def _cover(
         self,

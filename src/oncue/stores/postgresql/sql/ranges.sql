@@ -48,6 +48,12 @@ UPDATE oncue.ranges SET lease_until = :lease_until WHERE queue = :queue AND shar
 UPDATE oncue.ranges SET in_flight = :left, holder = CASE WHEN :left > 0 THEN holder END
 WHERE queue = :queue AND shard = :shard AND fence = :fence AND holder IS NOT NULL;
 
+-- Whose fence it has is told also if it was let go before.
+-- name: let_go
+UPDATE oncue.ranges SET in_flight = 0, holder = NULL
+WHERE queue = :queue AND shard = :shard AND fence = :fence
+RETURNING fence;
+
 -- name: lock
 SELECT holder, fence FROM oncue.ranges WHERE queue = :queue AND shard = :shard FOR UPDATE;
 

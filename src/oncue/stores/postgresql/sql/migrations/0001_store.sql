@@ -63,7 +63,7 @@ CREATE TABLE oncue.jobs (
   schedule text COLLATE "C",
   -- What was, as JSON (stores/past.py): attempts before the last one, diagnostics, ends of claims.
   past text,
-  CONSTRAINT jobs_id PRIMARY KEY (id),
+  CONSTRAINT jobs_id PRIMARY KEY (id) WITH (deduplicate_items = off),
   CHECK (attempt >= attempt_base),
   CHECK (hidden = (forget_at IS NOT NULL))
 );
@@ -71,20 +71,22 @@ CREATE TABLE oncue.jobs (
 ALTER TABLE oncue.jobs SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
   autovacuum_analyze_scale_factor = 0.1);
 
-CREATE INDEX jobs_ready ON oncue.jobs (queue, shard, rank, due_at, id)
+-- Most of these entries differ by the id: to look for equal ones would cost each change a tenth.
+CREATE INDEX jobs_ready ON oncue.jobs (queue, shard, rank, due_at, id) WITH (deduplicate_items = off)
   WHERE state = 'scheduled' AND not_before IS NULL;
 CREATE INDEX jobs_put_off ON oncue.jobs (queue, rank, not_before)
   WHERE state = 'scheduled' AND not_before IS NOT NULL;
-CREATE INDEX jobs_put_off_due ON oncue.jobs (queue, shard, rank, due_at, id)
+CREATE INDEX jobs_put_off_due ON oncue.jobs (queue, shard, rank, due_at, id) WITH (deduplicate_items = off)
   WHERE state = 'scheduled' AND not_before IS NOT NULL;
 CREATE INDEX jobs_expiring ON oncue.jobs (expires_at, id)
   WHERE state = 'scheduled' AND expires_at IS NOT NULL;
-CREATE INDEX jobs_live ON oncue.jobs (least(lease_until, overlong_at), id)
+CREATE INDEX jobs_live ON oncue.jobs (least(lease_until, overlong_at), id) WITH (deduplicate_items = off)
   WHERE state IN ('dispatched', 'executing');
-CREATE INDEX jobs_taken ON oncue.jobs (queue, due_at, id) WHERE state IN ('dispatched', 'executing');
-CREATE INDEX jobs_final ON oncue.jobs (queue, state, due_at, id)
+CREATE INDEX jobs_taken ON oncue.jobs (queue, due_at, id) WITH (deduplicate_items = off)
+  WHERE state IN ('dispatched', 'executing');
+CREATE INDEX jobs_final ON oncue.jobs (queue, state, due_at, id) WITH (deduplicate_items = off)
   WHERE finished_at IS NOT NULL AND NOT hidden;
-CREATE INDEX jobs_finished ON oncue.jobs (queue, finished_at, id)
+CREATE INDEX jobs_finished ON oncue.jobs (queue, finished_at, id) WITH (deduplicate_items = off)
   WHERE finished_at IS NOT NULL AND NOT hidden;
 CREATE INDEX jobs_hidden ON oncue.jobs (forget_at) WHERE hidden;
 CREATE INDEX jobs_owner ON oncue.jobs (owner, due_at, id) WHERE owner IS NOT NULL AND NOT hidden;

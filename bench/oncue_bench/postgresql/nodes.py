@@ -22,7 +22,7 @@ from oncue.scheduler import Scheduler
 from oncue.sinks.memory import MemorySink
 from oncue_bench.postgresql import raw
 from oncue_bench.processes import environment
-from oncue_bench.product import HOUR, concurrently
+from oncue_bench.product import HOUR
 from oncue_bench.seeds import PAYLOAD, QUEUE, set_queue
 
 START_SECONDS = 3.0
@@ -44,22 +44,6 @@ def one_by_one(url: str, count: int, rounds: int) -> Figures:
                 cue.schedule(PAYLOAD, queue=QUEUE, delay=HOUR)
             mine.append(perf_counter() - began)
     return {"count": count, "seconds": mine[1:], "raw_seconds": its[1:]}  # the first warms up
-
-
-def group_size(url: str, count: int, callers: int) -> Figures:
-    """How many jobs of asynchronous callers share a commit."""
-    from oncue.stores.postgresql.store import PgStore
-
-    sizes: list[int] = []
-    insert = PgStore.insert
-
-    def noted(self: PgStore, jobs: Any, now: int) -> Any:
-        sizes.append(len(jobs))
-        return insert(self, jobs, now)
-
-    PgStore.insert = noted  # type: ignore[method-assign, assignment]
-    concurrently(url, count, callers)
-    return {"size": sum(sizes) / len(sizes)}
 
 
 def together(url: str, what: str, nodes: int, **arguments: Any) -> Figures:

@@ -17,8 +17,6 @@ from oncue_bench.rounds import Ground, Taken, in_turn, percentile, rate
 
 WORK = "W15"
 CALLERS = 64
-GROUPS = 4
-"""Commits that the product has under way at once."""
 BULK_GOAL = 0.5
 CROWD_GOAL = 0.6
 NOTHING_KEPT_GOAL = 0.5
@@ -92,21 +90,16 @@ def _single(ground: Ground) -> Row:
 def _crowd(ground: Ground) -> Row:
     ground.progress(f"{WORK} {CALLERS} callers")
     count = ground.sizes.pg_crowd_jobs
-    given: Given = {"callers": CALLERS}
-    found = _fresh(ground, "postgresql.nodes.group_size", count=count // 2, **given)
-    group = max(1, round(found.figures["size"]))
-    writers = max(1, min(GROUPS, round(CALLERS / group)))
-    bare: Given = {"count": count, "group": group, "writers": writers}
     taken = in_turn(
         ground.sizes.pg_rounds,
         {
-            "raw": lambda: _fresh(ground, "postgresql.raw.in_groups", **bare),
+            "raw": lambda: _fresh(ground, "postgresql.raw.in_groups", count=count, group=CALLERS),
             "product": lambda: _fresh(
-                ground, "product.concurrently", path="path", count=count, **given
+                ground, "product.concurrently", path="path", count=count, callers=CALLERS
             ),
         },
     )
-    title = f"{CALLERS} asynchronous callers, raw by {writers} × {group} rows"
+    title = f"{CALLERS} asynchronous callers, raw by {CALLERS} rows"
     return beside_raw(ground, WORK, title, taken, CROWD_GOAL)
 
 

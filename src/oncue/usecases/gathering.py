@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from oncue.core.errors import StoreUnavailable
 
+WORTH_A_CALL = 32  # requests; fewer are not divided
+
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -67,11 +69,13 @@ class Gathering(Generic[Q, A]):
             self._send(loop, self._next_group())
 
     def _next_group(self) -> list[_Asked]:
-        """Whole requests of callers, in order, until there are enough."""
+        """Whole requests of callers, in order, until there are enough. Many are divided among the
+        calls that can be made at a time: while one is answered, the next is under way."""
         callers = len(self._gathered)
-        if self._count > self._limit:
+        limit = min(self._limit, max(WORTH_A_CALL, self._count // (self._free + 1)))
+        if self._count > limit:
             sizes = accumulate([len(requests) for requests, _, _ in self._gathered])
-            callers = next(n for n, size in enumerate(sizes, 1) if size >= self._limit)
+            callers = next(n for n, size in enumerate(sizes, 1) if size >= limit)
         group = self._gathered[:callers]
         del self._gathered[:callers]
         return group

@@ -90,7 +90,7 @@ def plan_of(store: PgStore, noun: str, name: str, params: dict[str, Any]) -> dic
     """How the store runs a statement: prepared, and planned for any parameters. It is undone."""
     names = list(params)
     text = re.sub(
-        r"%\((\w+)\)s",
+        r"%\((\w+)\)[sb]",
         lambda match: f"${names.index(match[1]) + 1}",
         store.db.statements.load(noun)[name].rstrip(";"),
     )

@@ -103,8 +103,13 @@ class PgJobs(PgPart):
         return shard_lock(self.db.address.schema, queue, OUTBOX_LOCK)
 
     def _announce(self, tx: PgTx, jobs: Iterable[NewJob]) -> None:
+        firsts: dict[tuple[str, int], Moment] = {}
         for job in jobs:
-            tx.tell(job.queue, job.due_at, rank_of(job.priority, ahead=False))
+            line, due_at = (job.queue, job.priority), job.due_at
+            if firsts.get(line, due_at) >= due_at:
+                firsts[line] = due_at
+        for (queue, priority), due_at in firsts.items():
+            tx.tell(queue, due_at, rank_of(priority, ahead=False))
 
     def _announce_waiting(self, tx: PgTx, record: Record) -> None:
         """A job waits, perhaps in another place than before."""

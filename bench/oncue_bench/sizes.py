@@ -102,6 +102,8 @@ class Sizes:
     pg_gone: int = 20_000
     """W15: jobs that came and went while a transaction was open, and the claims after that."""
     pg_claims: int = 300
+    pg_far: int = 100_000
+    """W15: jobs that are far ahead, and as many that are finished."""
 
 
 DEFAULT = Sizes()
@@ -115,6 +117,7 @@ FULL = replace(
     celery_captured=1_000_000,
     pg_large=1_000_000,
     pg_pending=1_000_000,
+    pg_far=5_000_000,
 )
 """Larger where the default is small because emulators are slow."""
 QUICK = Sizes(
@@ -162,4 +165,5 @@ QUICK = Sizes(
     pg_idle_seconds=2.5,
     pg_gone=5_000,
     pg_claims=100,
+    pg_far=20_000,
 )

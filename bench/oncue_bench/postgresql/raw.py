@@ -35,6 +35,13 @@ DELETE FROM oncue.jobs WHERE id = ANY(ARRAY(
   ORDER BY due_at, id LIMIT %s FOR UPDATE SKIP LOCKED))
 RETURNING id, due_at, payload, attempt
 """
+_FINISHED = """
+INSERT INTO oncue.jobs (id, queue, due_at, payload, created_at, updated_at, finished_at,
+  claimed_at, state, attempt, worker, shard)
+SELECT 'old-' || lpad(at::text, 12, '0'), %s, %s + at, %s, %s, %s + at, %s + at,
+  %s + at, 'succeeded', 1, 'bench', 0
+FROM generate_series(1, %s) AS at
+"""
 _NEXT = """
 SELECT due_at FROM oncue.jobs
 WHERE state = 'scheduled' AND not_before IS NULL AND queue = %s AND shard = %s AND rank = %s
@@ -82,9 +89,9 @@ def opened(url: str) -> Iterator[Bare]:
     db.close()
 
 
-def seed(url: str, due: int = 0, pending: int = 0) -> Figures:
-    """Jobs due at one instant just passed, and others spread over a month from tomorrow on, all in
-    one queue."""
+def seed(url: str, due: int = 0, pending: int = 0, finished: int = 0) -> Figures:
+    """Jobs due at one instant just passed, others spread over a month from tomorrow on, and others
+    that ended in the last hours, all in one queue."""
     now = SystemClock().now()
     with opened(url) as bare:
         bare.connection.execute(bare.sql("jobs", "ensure_queues"), {"queues": [QUEUE]})
@@ -92,9 +99,13 @@ def seed(url: str, due: int = 0, pending: int = 0) -> Figures:
         ahead = (_row(now, now + DAY_MS + number * month) for number in range(pending))
         _copy(bare, _chunks(ahead))
         _copy(bare, _chunks(_row(now, now - 1) for _ in range(due)))
+        bare.connection.execute("SET statement_timeout = 0")
+        ago = now - finished - HOUR_MS
+        values = (QUEUE, ago, BODY, ago, ago, ago, ago, finished)
+        bare.connection.execute(bare.own(_FINISHED), values)
         bare.connection.execute(bare.own("VACUUM (ANALYZE) oncue.jobs"), prepare=False)
     place.settle(url)
-    return {"count": due + pending}
+    return {"count": due + pending + finished}
 
 
 def in_copies(url: str, count: int) -> Figures:

@@ -35,8 +35,8 @@ shares the cores with whoever asks it, so only the ratio carries over to other m
 
 - *By schedule_many*: raw copies the same rows, 5,000 to a COPY and a commit.
 - *One by one*: raw runs the product's own INSERT; the two take short turns in one process.
-- *Asynchronous callers*: raw inserts groups as large as those that the callers' jobs formed before,
-  over as many connections as make 64 jobs under way.
+- *Asynchronous callers*: raw inserts as many rows as there are callers and commits, again
+  and again.
 - *Due*: all at one instant. Raw is `DELETE … RETURNING` of 5,000 rows that it locks with SKIP
   LOCKED, without claim, lease or history.
 - *Two nodes*: two processes begin at the same moment; until the last job is settled. On two cores
@@ -45,4 +45,5 @@ shares the cores with whoever asks it, so only the ratio carries over to other m
   receipt, less the due time. Raw hears the NOTIFY of the other process, waits for the next moment
   and removes what is due.
 - *A transaction open*: claims of one job by a worker, after many jobs came and went whose rows and
-  index entries nobody could remove, because an older transaction was open all the time."""
+  index entries nobody could remove, because an older transaction was open all the time.
+- *Far and finished jobs*: claims of one job by a worker, beside many that it must not look at."""

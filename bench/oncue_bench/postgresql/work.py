@@ -27,6 +27,7 @@ P99_GOAL_MS = 5.0
 P99_RAW_GOAL = 1.5
 IDLE_CPU_GOAL_PERCENT = 0.5
 HELD_UP_GOAL = 3.0
+GROWTH_GOAL = 1.2
 LARGE_ROUNDS = 2
 NODES_ROUNDS = 2
 
@@ -44,15 +45,22 @@ def rows(ground: Ground) -> Iterator[Row]:
         yield from _nodes(ground)
         yield from _precision(ground)
         yield from _held_up(ground)
+        yield _growth(ground)
 
 
 def _fresh(
-    ground: Ground, name: str, due: int = 0, pending: int = 0, path: str = "url", **given: Any
+    ground: Ground,
+    name: str,
+    due: int = 0,
+    pending: int = 0,
+    finished: int = 0,
+    path: str = "url",
+    **given: Any,
 ) -> Measured:
     """Measure in a schema of its own, with so many jobs in it. `path`: how the measurement calls
     the URL."""
     with place.own_schema(ground.store) as url:
-        measure("postgresql.raw.seed", url=url, due=due, pending=pending)
+        measure("postgresql.raw.seed", url=url, due=due, pending=pending, finished=finished)
         return measure(name, **{path: url}, **given)
 
 
@@ -274,3 +282,32 @@ def _held_up(ground: Ground) -> Iterator[Row]:
             f"≤ {HELD_UP_GOAL:g} × that",
             median(each) <= HELD_UP_GOAL,
         )
+
+
+def _growth(ground: Ground) -> Row:
+    """Claims from a table that is nearly empty, and from one that is full of other jobs."""
+    far, count = ground.sizes.pg_far, ground.sizes.pg_claims
+    ground.progress(f"{WORK} claims beside {far:,} far and {far:,} finished jobs")
+    given: Given = {"before": 0, "count": count, "held_up": False}
+
+    def claims(others: int) -> Callable[[], Measured]:
+        jobs = {"due": count, "pending": others, "finished": others}
+        return lambda: _fresh(ground, "postgresql.nodes.claim_latency", **jobs, **given)
+
+    taken = in_turn(LARGE_ROUNDS, {"empty": claims(0), "full": claims(far)})
+    empty, full = (
+        [median(one.figures["latency_ms"]) for one in taken[name]] for name in ("empty", "full")
+    )
+    each = [one / other for one, other in zip(full, empty, strict=True)]
+    return Row(
+        WORK,
+        f"claim of 1, {far:,} far and {far:,} finished jobs besides: p50",
+        "ms",
+        median(full),
+        median(empty),
+        "with none",
+        median(each),
+        (min(each), max(each)),
+        f"≤ {GROWTH_GOAL:g} × that",
+        median(each) <= GROWTH_GOAL,
+    )

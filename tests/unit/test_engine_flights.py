@@ -234,14 +234,17 @@ def test_the_size_of_payloads_is_known_before_the_first_batch_is_delivered(
     assert len(scene.sink.deliveries) == 2 + 1 + 1
 
 
-def test_claims_and_settlements_of_many_threads_leave_nothing_held(scene: Scene) -> None:
+@pytest.mark.parametrize("beside", [False, True])
+def test_claims_and_settlements_of_many_threads_leave_nothing_held(
+    scene: Scene, beside: bool
+) -> None:
     """One thread claims, the others settle in any order: no job is handed out twice, and no shard
     stays held."""
     added = scene.add(300)
     holder = RangeHolder(scene.store, "one")
     taken: list[str] = []
     workers: list[threading.Thread] = []
-    while batch := holder.claim(QUEUE, 7, scene.clock.now()):
+    while batch := holder.claim(QUEUE, 7, scene.clock.now(), beside=beside):
         if not batch.deliveries:
             if len(taken) == len(added):
                 break
@@ -255,6 +258,35 @@ def test_claims_and_settlements_of_many_threads_leave_nothing_held(scene: Scene)
     assert sorted(taken) == added
     assert scene.states(added) == {State.SUCCEEDED}
     assert holder._in_flight == {}
+
+
+def test_the_next_claim_does_not_wait_for_the_settlement_of_a_full_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(MemoryStore(shards=4))
+    added = scene.add(2)
+    holder, now = RangeHolder(scene.store, "one"), scene.clock.now()
+    settle_range = scene.store.settle_range
+    found: list[str] = []
+
+    def claim() -> None:
+        batch = holder.claim(QUEUE, 1, now, beside=True)
+        found.extend(job.id for job in batch.deliveries)
+        batch.settle({}, now)
+
+    def settle(*args: Any, **kwargs: Any) -> bool:
+        if not found:
+            other = threading.Thread(target=claim, daemon=True)
+            other.start()
+            other.join(PATIENCE)
+        return settle_range(*args, **kwargs)
+
+    first = holder.claim(QUEUE, 1, now, beside=True)
+    monkeypatch.setattr(scene.store, "settle_range", settle)
+    assert first.settle({}, now)
+    assert sorted([first.deliveries[0].id, *found]) == added
+    assert holder._in_flight == {}
+    assert scene.free() == []
 
 
 def test_a_settlement_is_repeated_if_letting_go_met_trouble(

@@ -82,6 +82,21 @@ def test_as_many_groups_as_allowed_are_under_way(threads: ThreadPoolExecutor) ->
     assert asyncio.run(main()) == list(range(6))
 
 
+def test_many_requests_are_divided_among_the_groups_and_few_are_not(
+    threads: ThreadPoolExecutor,
+) -> None:
+    groups = Groups()
+
+    async def main(count: int) -> None:
+        gathering = Gathering[int, int](groups, threads, limit=1000, groups=4)
+        await asyncio.gather(*(gathering.ask(n) for n in range(count)))
+
+    asyncio.run(main(31))
+    asyncio.run(main(64))
+    asyncio.run(main(400))
+    assert sorted(map(len, groups.done)) == [31, 32, 32, 100, 100, 100, 100]
+
+
 def test_a_refusal_is_the_answer_to_its_own_request(threads: ThreadPoolExecutor) -> None:
     refusal = IllegalState("not now", State.FAILED)
 

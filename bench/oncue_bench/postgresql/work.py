@@ -291,7 +291,7 @@ def _growth(ground: Ground) -> Row:
     given: Given = {"before": 0, "count": count, "held_up": False}
 
     def claims(others: int) -> Callable[[], Measured]:
-        jobs = {"due": count, "pending": others, "finished": others}
+        jobs: Given = {"due": count, "pending": others, "finished": others}
         return lambda: _fresh(ground, "postgresql.nodes.claim_latency", **jobs, **given)
 
     taken = in_turn(LARGE_ROUNDS, {"empty": claims(0), "full": claims(far)})

@@ -79,7 +79,7 @@ class RangeHolder:
         # concurrency is settled: what it says is left in flight must count what is being claimed.
         self._turn = threading.Lock()
         self._counted = False
-        self._more = False  # the last claim was full: the next one is not to wait for a settlement
+        self._more = False  # is due, as the last claim was full: the next one is not to wait
         self._lock = threading.Lock()
         self._in_flight: dict[tuple[int, int], list[RangeClaim]] = {}
         """By shard and fence. The first is without jobs, and stays until the shard is let go."""
@@ -87,11 +87,17 @@ class RangeHolder:
         """Those that may have been let go: the answer got lost."""
 
     def claim(
-        self, queue: Queue, limit: int, now: Moment, due_until: Moment | None = None
+        self,
+        queue: Queue,
+        limit: int,
+        now: Moment,
+        due_until: Moment | None = None,
+        *,
+        beside: bool = False,
     ) -> RangeBatch:
         """The next jobs that are due (by default now) and not in flight. None while it is not known
         whether a shard was let go: a claim would raise its fence, and what let it go could not be
-        repeated."""
+        repeated. `beside`: the next claim may be made while these are delivered and settled."""
         with self._turn:
             self._counted = queue.concurrency is not None
             with self._lock:
@@ -107,7 +113,7 @@ class RangeHolder:
                     in_flight=in_flight,
                     due_until=due_until,
                 )
-            self._more = len(claim.jobs) >= limit
+            self._more = beside and len(claim.jobs) >= limit
             if claim.jobs:
                 with self._lock:
                     empty = claim._replace(jobs=())

@@ -188,7 +188,8 @@ class Dispatcher:
             limit = min(self._limit, RANGE_LIMIT)
             # What is sent ahead arrives when it is due, not at the rate at which it was sent.
             ahead_ms = self.ahead_ms if queue.rate_per_second is None else 0
-            return self._holder.claim(queue, limit, now, now + ahead_ms)
+            beside = self._waits and self._at_once > 1
+            return self._holder.claim(queue, limit, now, now + ahead_ms, beside=beside)
         limit = min(self._limit, CLAIM_LIMIT)
         return ClaimBatch(self._store, queue, self._name, limit, now, self._claiming)
 

@@ -44,7 +44,8 @@ SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SESSION = (
     f"SET statement_timeout = {STATEMENT_MS}; "
     f"SET idle_in_transaction_session_timeout = {IDLE_MS}; "
-    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off"
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; "
+    "SET max_parallel_workers_per_gather = 0; SET jit = off"
 )
 _ARRAY = re.compile(r"(?<![:\w]):([a-z]\w*)(?=::\w+\[\])")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")

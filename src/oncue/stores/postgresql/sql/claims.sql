@@ -54,7 +54,8 @@ SELECT j.id, first.found FROM (
     ORDER BY j.due_at, j.id LIMIT :look) AS c
   ORDER BY c.due_at, c.id LIMIT :look) AS first
 JOIN oncue.jobs AS j ON j.id = first.id
-WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.due_at <= :now
+WHERE j.state || '' = 'scheduled' AND j.not_before IS NULL AND j.queue || '' = :queue
+  AND j.due_at + 0 <= :now
 ORDER BY first.due_at, first.id LIMIT :limit FOR UPDATE OF j SKIP LOCKED;
 
 -- As `core/job.py: Claimed`, without operations.

@@ -8,10 +8,11 @@
    a control in peace, in which nothing may be done twice, then killed and stopped while they work;
    then two dispatchers that share a queue, alone
 5. the same on DynamoDB Local with fewer jobs, and four dispatchers that share a queue
-6. effects that happen exactly once on PostgreSQL: workers that write in the transaction in which
+6. the same on PostgreSQL
+7. effects that happen exactly once on PostgreSQL: workers that write in the transaction in which
    their job is completed, killed and stopped, on a server that crashes
-7. processes on a server of PostgreSQL that dies again and again
-8. the contract suite on other emulators of DynamoDB, a fresh part of it
+8. processes on a server of PostgreSQL that dies again and again
+9. the contract suite on other emulators of DynamoDB, a fresh part of it
 
 Each part prints its card; what fails is printed with what it takes to see it again. The sizes come
 from the environment: ONCUE_CHAOS_JOBS (100000), ONCUE_CHAOS_KILLS (100), ONCUE_CHAOS_SECONDS (900,
@@ -20,7 +21,8 @@ ONCUE_CHAOS_SEED; for DynamoDB: ONCUE_CHAOS_STORMS (90 seconds), ONCUE_CHAOS_CRO
 ONCUE_CHAOS_PENDING (10000 and 200000 jobs), ONCUE_CHAOS_DYNAMODB_JOBS (2000),
 ONCUE_CHAOS_DYNAMODB_KILLS (20), ONCUE_CHAOS_EMULATORS (45 seconds for each of them); for
 PostgreSQL: ONCUE_CHAOS_EFFECTS (10000 jobs), ONCUE_CHAOS_EFFECT_KILLS (50),
-ONCUE_CHAOS_POSTGRESQL_JOBS (5000), ONCUE_CHAOS_POSTGRESQL_RESTARTS (20).
+ONCUE_CHAOS_POSTGRESQL_JOBS (5000), ONCUE_CHAOS_POSTGRESQL_KILLS (20),
+ONCUE_CHAOS_POSTGRESQL_RESTARTS (20).
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from tests.chaos import emulated
 from tests.chaos.dynamodb import count_units, fight_duels, meet_crowd, play_storms
 from tests.chaos.effects import EffectRun
 from tests.chaos.kills import EVERYBODY, FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
-from tests.chaos.places import unused_table
+from tests.chaos.places import unused_schema, unused_table
 from tests.chaos.restarts import restart_server
 from tests.proof import scenes
 from tests.servers import session
@@ -70,6 +72,7 @@ def main() -> int:
         trouble_dynamodb,
         kill_processes,
         kill_on_dynamodb,
+        kill_on_postgresql,
         have_effects,
         restart_postgresql,
         use_emulators,
@@ -149,6 +152,16 @@ def kill_on_dynamodb(seed: int) -> bool:
     )
 
 
+def kill_on_postgresql(seed: int) -> bool:
+    jobs, kills = size("POSTGRESQL_JOBS", 5_000), size("POSTGRESQL_KILLS", 20)
+    return all(
+        [
+            _kill(seed, jobs, kills, url=unused_schema()),
+            _kill(seed, jobs // 2, kills // 2, TWO_DISPATCHERS, unused_schema()),
+        ]
+    )
+
+
 def have_effects(seed: int) -> bool:
     jobs, kills = size("EFFECTS", 10_000), size("EFFECT_KILLS", 50)
     print(f"\nEffects on PostgreSQL: {jobs:,} jobs, {kills} kills …", flush=True)
@@ -209,7 +222,9 @@ def _use(emulator: str, seed: int) -> bool:
 def _kill(seed: int, jobs: int, kills: int, crew: Crew = EVERYBODY, url: str = "") -> bool:
     seconds = size("SECONDS", 900)
     who = " and ".join(f"{number} {role}" for role, number in crew.numbers.items())
-    where = "DynamoDB Local" if url else "SQLite"
+    where = {"dynamodb": "DynamoDB Local", "postgresql": "PostgreSQL"}.get(
+        url.partition("://")[0], "SQLite"
+    )
     print(f"\nProcesses on {where} ({who}): {jobs:,} jobs, at least {kills} kills and stops …")
     with tempfile.TemporaryDirectory() as folder:
         card = KillRun(

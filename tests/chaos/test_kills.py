@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.chaos.kills import EVERYBODY, FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
+from tests.chaos.kills import FOUR_DISPATCHERS, TWO_DISPATCHERS, KillRun
 from tests.chaos.places import unused_schema, unused_table
 from tests.chaos.restarts import restart_server
 
@@ -43,34 +41,27 @@ def test_every_promise_survives_two_dispatchers_of_one_queue_that_are_killed_and
     assert card.green, f"\n{card}"
 
 
-@pytest.mark.parametrize("crew", [TWO_DISPATCHERS, FOUR_DISPATCHERS], ids=["two", "four"])
-def test_every_promise_survives_dispatchers_of_one_queue_in_dynamodb(
-    tmp_path: Path, crew: Crew
-) -> None:
+def test_every_promise_survives_dispatchers_of_one_queue_in_dynamodb(tmp_path: Path) -> None:
     run = KillRun(
         tmp_path,
         jobs=400,
         kills=8,
         seconds=240,
         takeover_seconds=TAKEOVER_SECONDS,
-        crew=crew,
+        crew=FOUR_DISPATCHERS,
         url=unused_table(),
     )
     card = run.run()
     assert card.green, f"\n{card}"
 
 
-@pytest.mark.parametrize("crew", [EVERYBODY, TWO_DISPATCHERS], ids=["everybody", "two"])
-def test_every_promise_survives_processes_that_are_killed_on_postgresql(
-    tmp_path: Path, crew: Crew
-) -> None:
+def test_every_promise_survives_processes_that_are_killed_on_postgresql(tmp_path: Path) -> None:
     run = KillRun(
         tmp_path,
         jobs=2_000,
         kills=10,
         seconds=240,
         takeover_seconds=TAKEOVER_SECONDS,
-        crew=crew,
         url=unused_schema(),
     )
     card = run.run()

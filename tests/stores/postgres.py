@@ -65,6 +65,11 @@ class OwnSchema(PgStore):
             free.append(self.db.address.schema)
 
 
+def own_url() -> str:
+    """Of a store that does not exist yet; nobody uses its schema again."""
+    return url_of(f"t{uuid4().hex}")
+
+
 def open_postgres(clock: Clock, shards: int) -> PgStore:
     return OwnSchema(PgAddress.read(url_of(_schema())), clock, shards=shards)
 

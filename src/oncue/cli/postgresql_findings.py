@@ -87,7 +87,7 @@ def _schema(db: PgDatabase) -> Iterator[DoctorFinding]:
     if sql:
         yield bad(f"is not that of this version: {text}.", "Run: oncue migrate")
     else:
-        yield ok(f"{db.address.schema} has version {schema.wanted_schema(db)}, the current one.")
+        yield ok(f"{db.address.schema} has all that version {schema.wanted_schema(db)} needs.")
 
 
 def _rights(db: PgDatabase) -> Iterator[DoctorFinding]:

@@ -13,6 +13,7 @@ from oncue.stores.postgresql.database import PgDatabase
 from oncue.stores.postgresql.trouble import translate
 
 LEAST_VERSION = 140_000
+LOCK_MS = 5_000
 _LOCK = 0x6F6E637565  # "oncue": the advisory lock under which a schema is changed
 # The catalogues, and not `to_regclass`: that remembers what was not there before the lock.
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
@@ -29,13 +30,23 @@ _SECRET = (
 
 
 def stored_schema(db: PgDatabase, connection: psycopg.Connection[Any]) -> int | None:
-    """The version of the schema in the database; None: it has none."""
+    """The version of the schema in the database; None: it has none. One that this program cannot
+    use is refused. A later one may be used as long as its steps only add to what there was: nodes
+    of two versions then work side by side."""
     if not connection.execute(_HAS_META, [db.address.schema]).fetchall():
         return None
-    row = connection.execute(
-        f"SELECT value FROM {db.address.schema}.meta WHERE name = 'schema'".encode()
-    ).fetchone()
-    return None if row is None else int(row[0])
+    numbers = f"SELECT name, value FROM {db.address.schema}.meta WHERE name IN ('schema', 'least')"
+    rows = connection.execute(numbers.encode()).fetchall()
+    found = {name: int(value) for name, value in rows}
+    if not found:
+        return None
+    known = wanted_schema(db)
+    if found["least"] > known:
+        raise StoreUnusable(
+            f"{db.place}: its schema is version {found['schema']}, but this oncue knows only up to "
+            f"{known}. Upgrade oncue, or use the version that made it."
+        )
+    return found["schema"]
 
 
 def is_missing(db: PgDatabase) -> bool:
@@ -51,7 +62,6 @@ def wanted_schema(db: PgDatabase) -> int:
 def steps(db: PgDatabase, connection: psycopg.Connection[Any]) -> list[str]:
     """The SQL that is missing, in order."""
     schema, version = db.address.schema, stored_schema(db, connection)
-    _refuse_newer(db, version)
     missing = list(db.statements.migrations[version or 0 :])
     if not missing:
         return []
@@ -89,6 +99,8 @@ def migrate(db: PgDatabase) -> None:
 def _migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        # Whoever waits for a table keeps all others waiting behind it.
+        connection.execute(f"SET LOCAL lock_timeout = {LOCK_MS}".encode())
         for text in steps(db, connection):
             connection.execute(text.encode(), prepare=False)
 
@@ -106,9 +118,7 @@ def prepare(db: PgDatabase) -> bytes:
     with _translated(db), db.connect() as connection:
         if connection.info.server_version < LEAST_VERSION:
             raise StoreUnusable(f"{db.place}: oncue needs PostgreSQL 14 or later.")
-        version = stored_schema(db, connection)
-        _refuse_newer(db, version)
-        if version != wanted_schema(db):
+        if (stored_schema(db, connection) or 0) < wanted_schema(db):
             if not db.address.migrate:
                 raise StoreUnusable(
                     f"{db.place}: the tables of the store are missing or of an earlier version, "
@@ -121,12 +131,3 @@ def prepare(db: PgDatabase) -> bytes:
         ).fetchone()
         assert row is not None, "the secret is made with the table"
         return bytes(row[0])
-
-
-def _refuse_newer(db: PgDatabase, version: int | None) -> None:
-    known = wanted_schema(db)
-    if version is not None and version > known:
-        raise StoreUnusable(
-            f"{db.place}: its schema is version {version}, but this oncue knows only up to "
-            f"{known}. Upgrade oncue, or use the version that made it."
-        )

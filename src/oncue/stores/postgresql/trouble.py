@@ -47,6 +47,11 @@ def translate(error: Exception, place: str) -> StoreError:
             return StoreUnavailable(f"{place}: the disk of the server is full. Nothing was stored.")
         case errors.QueryCanceled() | errors.IdleInTransactionSessionTimeout():
             return StoreUnavailable(f"{place}: a statement took too long and was cancelled.")
+        case errors.LockNotAvailable():
+            return StoreUnavailable(
+                f"{place}: another transaction has locked a table of the store. Wait until it has "
+                "ended, and try again."
+            )
         case errors.ReadOnlySqlTransaction():
             return StoreUnavailable(
                 f"{place}: the server takes no writes now: it is a standby, or set to read-only."

@@ -6,6 +6,9 @@ CREATE TABLE oncue.meta (
   name text COLLATE "C" PRIMARY KEY,
   value bytea NOT NULL
 );
+-- The earliest version of the schema whose programs can use these tables. A later step that they
+-- cannot live with raises it; they are stopped before that step is made.
+INSERT INTO oncue.meta (name, value) VALUES ('least', '1');
 
 CREATE TABLE oncue.jobs (
   id text COLLATE "C" NOT NULL,

@@ -6,6 +6,7 @@ import sys
 
 from oncue import __version__, config
 from oncue.cli import main as program
+from oncue.core.errors import OncueError
 from oncue.core.redaction import shown_url
 from oncue.scheduler import Scheduler
 from oncue.usecases.tasks import as_job
@@ -26,6 +27,8 @@ def schedule(cue: Scheduler) -> None:
 def told(url: str, store: config.Value) -> str:
     shown = shown_url(str(store.value))
     top = "oncue top" if store.origin == "default" else f"oncue top --store '{shown}'"
+    if shown != str(store.value):
+        top += "    (with the password, or better ONCUE_STORE)"
     return f"""oncue {__version__} starts on {url}, with the jobs in {shown}
 
   {url}/docs       every request, with examples
@@ -47,8 +50,11 @@ seconds a job is delivered to the log, below. Ctrl-C stops the server.
 
 def main() -> None:
     settings = config.read()
-    with Scheduler(str(settings["store"].value)) as cue:
-        schedule(cue)
+    try:
+        with Scheduler(str(settings["store"].value)) as cue:
+            schedule(cue)
+    except OncueError as error:
+        sys.exit(f"Error: {error}")
     url = f"http://{settings['host'].value}:{settings['port'].value}"
     print(told(url, settings["store"]), flush=True)
     sys.argv[1:] = ["serve"]

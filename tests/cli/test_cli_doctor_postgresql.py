@@ -47,6 +47,14 @@ def test_the_version(db: PgDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.level, found.todo) == ("bad", "Upgrade the server.")
 
 
+def test_a_role_whose_transactions_are_read_only_is_an_error(db: PgDatabase) -> None:
+    with new_role() as role, closing(database(url_of(db.address.schema, role))) as theirs:
+        do(f"ALTER ROLE {role} SET default_transaction_read_only = on")
+        _, found = findings._version(theirs)
+    assert (found.level, "default_transaction_read_only is on" in found.text) == ("bad", True)
+    assert found.todo.startswith(f"ALTER ROLE {role} RESET default_transaction_read_only")
+
+
 def test_a_server_that_may_lose_acknowledged_jobs_is_an_error(db: PgDatabase) -> None:
     """The session's server does not wait for the disk."""
     flushing, committing = findings._durability(db)

@@ -251,6 +251,14 @@ def test_a_worker_without_handlers_is_told_why(tasks: Path, place: str, said: st
     assert "Traceback" not in ended.err
 
 
+def test_a_worker_whose_store_cannot_be_opened_may_be_started_again(tasks: Path) -> None:
+    url = "postgresql://oncue@127.0.0.1:1/jobs"
+    (tasks / "away.py").write_text(f"from oncue import Scheduler\ncue = Scheduler('{url}')\n")
+    ended = run("worker", "away:cue", cwd=tasks)
+    assert (ended.code, ended.out) == (5, "")
+    assert ended.err.startswith("Error: 127.0.0.1:1/jobs: ")
+
+
 def test_the_store_of_a_worker_is_its_schedulers(tasks: Path) -> None:
     ended = run("--store", "memory:", "worker", "tasks:cue", cwd=tasks)
     assert ended.code == 2

@@ -159,7 +159,7 @@ class App:
         todo = "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
         if self.file is None:
             place = f"{self.shown_place}: there are no tables of oncue"
-            return f"{place} ({origin}). {todo[:-1]}, and so does 'oncue migrate'."
+            return f"{place} ({origin}). Name the right one, or run 'oncue migrate'."
         from oncue.stores.sqlite.connection import has_remains
         from oncue.stores.sqlite.presence import steps
 

@@ -58,7 +58,7 @@ def migrate(app: App, recovery: bool, dry_run: bool) -> None:
 def _summary(found: Migration, dry_run: bool) -> str:
     if found.steps and dry_run:
         return "Nothing was changed."
-    ready = f"{found.place} has schema {found.schema}, and all it needs."
+    ready = f"{found.place} has schema {found.schema}."
     return ready if found.steps else f"{ready} Nothing was changed."
 
 

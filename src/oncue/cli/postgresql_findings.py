@@ -53,6 +53,12 @@ def _version(db: PgDatabase) -> Iterator[DoctorFinding]:
             "this server is a standby: it takes no jobs.",
             "Name the primary; with several hosts in the URL: target_session_attrs=read-write",
         )
+    if server.is_read_only:
+        yield bad(
+            "default_transaction_read_only is on: no job can be stored or changed.",
+            f"ALTER ROLE {server.role} RESET default_transaction_read_only; or change it for the "
+            "database or the server.",
+        )
 
 
 def _durability(db: PgDatabase) -> Iterator[DoctorFinding]:

@@ -15,6 +15,7 @@ from oncue.cli.app import App, Cue, pass_app, refuse_json, setting
 from oncue.cli.serve import place as store_of
 from oncue.cli.server import client
 from oncue.cli.stopping import Stopping
+from oncue.core.errors import StoreError
 
 if TYPE_CHECKING:
     from oncue.worker.worker import Worker
@@ -122,6 +123,8 @@ def _imported(name: str) -> object:
             f"there is no module {name!r} in {os.getcwd()} or among the installed ones. "
             "Change to the folder that has it, or install it."
         ) from None
+    except StoreError:  # of a Scheduler that it makes; it may pass, unlike a wrong MODULE
+        raise
     except Exception as error:
         why = f"{type(error).__name__}: {error} ({_line(error)})"
         raise _wrong(f"importing {name!r} failed: {why}.") from error

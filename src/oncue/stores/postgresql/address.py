@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from oncue.core.errors import InvalidInput
 from oncue.core.redaction import shown_url
@@ -60,7 +60,8 @@ class PgAddress(NamedTuple):
             one for one in parts.query.split("&") if unquote(one.partition("=")[0]) not in _OURS
         )
         _require_driver()
-        conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, rest, ""))
+        # `urlunsplit` would leave out the slashes of a host that is not named.
+        conninfo = f"postgresql://{parts.netloc}{parts.path}" + (f"?{rest}" if rest else "")
         _check_options(url, [name for name, _ in pairs if name not in _OURS])
         _check(conninfo)
         return cls(conninfo, f"{hosts or 'this machine'}/{unquote(database)}", **_options(told))
@@ -76,7 +77,11 @@ def _check_options(url: str, names: list[str]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         # In a URL with a password it may be a piece of that.
-        which = quoted(unknown[0]) if shown_url(url) == url else "one of those in the URL"
+        which = (
+            quoted(unknown[0])
+            if shown_url(url) == url
+            else "one in the URL (not shown: it may be part of the password)"
+        )
         ours = ", ".join(sorted(_OURS))
         raise InvalidInput(
             f"there is no such option: {which}. Known are {ours}, and those of libpq.", "/store"

@@ -28,6 +28,8 @@ class PgServer(NamedTuple):
     synchronous_standbys: str
     is_standby: bool
     role: str
+    is_read_only: bool
+    """Of transactions that this role begins."""
 
 
 class RoleRights(NamedTuple):

@@ -4,7 +4,7 @@
 SELECT current_setting('server_version_num')::integer, current_setting('server_version'),
   current_setting('fsync'), current_setting('full_page_writes'),
   current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
-  pg_is_in_recovery(), current_user::text;
+  pg_is_in_recovery(), current_user::text, current_setting('default_transaction_read_only') = 'on';
 
 -- name: rights
 SELECT c.relname::text, has_table_privilege(c.oid, 'SELECT'), has_table_privilege(c.oid, 'INSERT'),

@@ -50,6 +50,16 @@ def test_nobody_asks_and_nothing_is_taken(desk: Desk) -> None:
     assert desk.store.claim([], [ADA, BOB], desk.now, nonce="n") == [[], []]
 
 
+def test_queues_with_timeouts_of_whole_seconds_and_of_parts_are_claimed_together(
+    desk: Desk,
+) -> None:
+    queues = Queue("q", timeout_seconds=30), Queue("other", timeout_seconds=2.5)
+    for queue in queues:
+        desk.set(queue)
+        desk.add(queue=queue.name)
+    assert [one.queue for one in desk.claim(*queues)] == ["q", "other"]
+
+
 def test_each_taker_has_its_own_lease(desk: Desk) -> None:
     desk.add_many(2)
     desk.add_many(2, queue="other")

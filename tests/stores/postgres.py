@@ -50,7 +50,7 @@ def _schema() -> str:
     schema = _free[server].pop()
     with psycopg.connect(server, autocommit=True) as connection:
         deletes = "".join(f"DELETE FROM {schema}.{table};" for table in _TABLES)
-        kept = f"DELETE FROM {schema}.meta WHERE name NOT IN ('schema', 'secret');"
+        kept = f"DELETE FROM {schema}.meta WHERE name NOT IN ('schema', 'least', 'secret');"
         connection.execute(f"{deletes}{kept}UPDATE {schema}.revision SET settings = 0".encode())
     return schema
 

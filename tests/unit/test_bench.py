@@ -91,7 +91,7 @@ ROWS = {
     "W12": 2 * len(cold_imports.existing()),
     "W13": 11,
     "W14": 3,
-    "W15": 22,
+    "W15": 23,
 }
 
 

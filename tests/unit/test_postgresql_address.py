@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from psycopg import OperationalError
 from psycopg.conninfo import conninfo_to_dict
 
 from oncue.stores.postgresql.address import PgAddress
+from oncue.stores.postgresql.trouble import translate
 
 
 @pytest.mark.parametrize(
@@ -19,3 +21,20 @@ from oncue.stores.postgresql.address import PgAddress
 )
 def test_libpq_is_told_what_the_url_says(url: str, told: dict[str, str]) -> None:
     assert conninfo_to_dict(PgAddress.read(url).conninfo) == told
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ('FATAL:  password authentication failed for user "a"', "where its password comes from"),
+        ("fe_sendauth: no password supplied", "where its password comes from"),
+        ("Connection refused", "Check that the server runs"),
+        ('FATAL:  database "jobs&migrate=no" does not exist', "the first option in it follows a"),
+        ("FATAL:  remaining connection slots are reserved", "Lower pool_size"),
+        ('FATAL:  too many connections for role "oncue"', "Lower pool_size"),
+        ("server does not support SSL, but SSL was required", "Check sslmode"),
+    ],
+)
+def test_who_cannot_connect_is_told_the_next_step(said: str, advice: str) -> None:
+    error = OperationalError(f"connection failed: {said}")
+    assert advice in str(translate(error, "db/jobs"))

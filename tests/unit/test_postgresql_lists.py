@@ -323,9 +323,9 @@ def test_every_statement_finds_its_jobs_by_an_index(store: ListStore, file: str)
 
 def _explained(connection: psycopg.Connection[Any], text: str, name: str) -> list[Any]:
     """The plan for any parameters."""
-    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", text)))
-    for number, one in enumerate(names, 1):
-        text = text.replace(f"%({one})s", f"${number}")
+    parameter = re.compile(r"%\((\w+)\)[sb]")
+    names = list(dict.fromkeys(parameter.findall(text)))
+    text = parameter.sub(lambda found: f"${names.index(found[1]) + 1}", text)
     types = [_type(one, name) for one in names]
     connection.execute(f"PREPARE p_{name} ({', '.join(types)}) AS {text}".encode(), prepare=False)
     nulls = ", ".join("NULL" for _ in names)

@@ -104,7 +104,7 @@ def test_the_pool_logs_no_password(
 ) -> None:
     monkeypatch.setattr(database, "CONNECT_SECONDS", 0.5)
     address = PgAddress.read("postgresql://oncue:canary@127.0.0.1:1/jobs?sslpassword=canary")
-    caplog.set_level("DEBUG")
+    caplog.set_level("DEBUG", "psycopg.pool")
     with (
         closing(database.PgDatabase(address)) as db,
         pytest.raises(StoreUnavailable) as raised,

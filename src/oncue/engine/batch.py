@@ -181,14 +181,15 @@ class RangeHolder:
         if not self._idle():
             return
         with self._turn:
-            for shard in self._idle():
-                self._settle_range(self._in_flight[shard][0], (), {}, now, 0)
+            for claim in self._idle():
+                self._settle_range(claim, (), {}, now, 0)
                 with self._lock:
-                    del self._in_flight[shard]
+                    self._in_flight.pop(_shard(claim), None)
 
-    def _idle(self) -> list[tuple[int, int]]:
+    def _idle(self) -> list[RangeClaim]:
+        """The claims without jobs of these shards."""
         with self._lock:
-            return [shard for shard, claims in self._in_flight.items() if len(claims) == 1]
+            return [claims[0] for claims in self._in_flight.values() if len(claims) == 1]
 
 
 def _shard(claim: RangeClaim) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """Requests of one kind, made by many callers of an event loop, done by one call.
 
-The requests of one turn of the loop are one call. While that call is under way, the next requests
-are gathered. So a busy loop makes large groups, and an idle one sends a request at once.
+The requests of one turn of the loop are one call; many are divided, if several calls may be made at
+a time. While they are under way, the next requests are gathered. So a busy loop makes large groups,
+and an idle one sends a request at once.
 """
 
 from __future__ import annotations

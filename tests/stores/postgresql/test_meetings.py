@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +15,13 @@ from oncue.core.job import NewJob
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker
 from oncue.ports.claims import RangeClaim
+from oncue.ports.sink import Refusal
+from oncue.stores.postgresql.database import PgDatabase
 from oncue.stores.postgresql.store import PgStore
 from oncue.stores.postgresql.tx import PgTx
+from tests.contract.desk import Desk
 from tests.stores.postgres import another_postgres, open_postgres
+from tests.stores.postgresql.faults import eventually, waits_for_a_lock
 
 QUEUE = Queue("q", sink="log:", retention_seconds=0)
 IDS = ("a", "b", "c")
@@ -32,6 +38,14 @@ def nodes() -> Iterator[tuple[PgStore, PgStore]]:
     yield first, second
     second.close()
     first.close()
+
+
+@pytest.fixture
+def races(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """Why transactions are run again."""
+    lost: list[Exception] = []
+    monkeypatch.setattr(PgDatabase, "_give_up_after", lambda _, ends, error: lost.append(error))
+    return lost
 
 
 def before(
@@ -95,6 +109,60 @@ def test_a_cancel_that_came_before_the_range_means_no_delivery(
     cancel = JobChange(ChangeVerb.CANCEL)
     before(monkeypatch, first, "lock", lambda: second.change(["b"], cancel, second.clock.now()))
     assert sorted(deliver_all(first, "one")) == ["a", "c"]
+
+
+def test_a_dispatcher_that_waits_for_a_shard_has_locked_no_job(
+    nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch, races: list[Exception]
+) -> None:
+    """A put-off job has its place in line again, and that is committed: another who has the lock of
+    the shard may wait for the job."""
+    first, second = nodes
+    now = first.clock.now()
+    claim = first.claim_range(QUEUE, "one", 10, now, lease_seconds=60)
+    assert first.settle_range(claim, ["b", "c"], {"a": Refusal("busy", False)}, now)
+    assert isinstance(first.clock, FakeClock)
+    first.clock.advance(60)
+    cancel = JobChange(ChangeVerb.CANCEL)
+    before(monkeypatch, first, "hold", lambda: second.change(["a"], cancel, second.clock.now()))
+    assert deliver_all(first, "one") == []
+    assert races == []
+
+
+def test_a_dispatcher_and_a_worker_of_a_queue_with_a_limit_do_not_wait_for_each_other(
+    nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch, races: list[Exception]
+) -> None:
+    first, second = nodes
+    limited = replace(QUEUE, concurrency=10)
+    assert first.put_queue(QUEUE, limited)
+    assert second.queues() == [limited]
+    now = first.clock.now()
+    with ThreadPoolExecutor(1) as pool:
+
+        def claim() -> None:
+            pool.submit(second.claim, [limited], [Taker("ada", 1)], now, nonce="n")
+            assert isinstance(first.clock, FakeClock)
+            desk = Desk(first, first.clock)
+            eventually(lambda: waits_for_a_lock(desk))
+
+        before(monkeypatch, first, "hold", claim)
+        assert deliver_all(first, "one") == list(IDS)
+    assert races == []
+
+
+def test_a_job_whose_key_is_taken_meanwhile_is_not_revived(
+    nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = nodes
+    now = first.clock.now()
+
+    def keyed(job_id: str) -> NewJob:
+        return NewJob(job_id, "keyed", now, b"{}", 0, now, key="k")
+
+    assert not first.insert([keyed("old")], now)
+    assert not first.change(["old"], JobChange(ChangeVerb.CANCEL), now).refused
+    before(monkeypatch, first, "save", lambda: second.insert([keyed("new")], now))
+    refused = first.change(["old"], JobChange(ChangeVerb.REVIVE), now).refused
+    assert [why.reason for why in refused.values()] == ["key"]
 
 
 def test_a_worker_does_not_get_what_a_dispatcher_took_meanwhile(

@@ -26,14 +26,15 @@ from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.postgresql import records, shards
 from oncue.stores.postgresql.database import repeatable, writing
 from oncue.stores.postgresql.locks import shard_lock
-from oncue.stores.postgresql.readying import PgReadying, ReadyQueue
+from oncue.stores.postgresql.readying import PgReadying, QueueLook, ReadyQueue
 from oncue.stores.postgresql.records import FiledRow, read_operation
 from oncue.stores.postgresql.settings import rows_of
-from oncue.stores.postgresql.shards import FIRST_WAITING_RANK, LineHead
+from oncue.stores.postgresql.shards import FIRST_WAITING_RANK, LineHead, PgRange
 from oncue.stores.postgresql.tx import PgTx
 
 MOST_LOOKED_AT = 20_000  # due jobs of a queue, to find some that nobody else is about to take
 _RANK = attrgetter("rank")
+_OPERATIONS = Claimed._fields.index("operations")  # and their cursor: not in `claimed_columns`
 
 
 class PgClaims(PgReadying):
@@ -68,20 +69,7 @@ class PgClaims(PgReadying):
     ) -> list[list[Claimed]]:
         named = {queue.name: queue for queue in queues}
         names = sorted(named)  # one order of locks
-        locks = self._locks_of((name, self._shards_of(name)) for name in names)
-        ranges, looks = self._look(tx, names, now, locks)
-        more = self._locks_of(
-            (name, 1 + max((line.shard for line in look.lines), default=-1))
-            for name, look in looks.items()
-        )
-        if not more <= locks:  # jobs wait in shards that their queue had before
-            ranges, looks = self._look(tx, names, now, more - locks)
-        lapsed = [one for one in ranges if one.is_open and one.lease_until <= now]
-        for one in lapsed:
-            shards.close(tx, one)
-        if lapsed:  # and others may have been taken meanwhile
-            ranges, looks = self._look(tx, names, now)
-        held = [one for one in ranges if one.is_open]
+        held, looks = self._look_locked(tx, names, now)
         most = sum(taker.limit for taker in takers)
         ready: dict[str, ReadyQueue] = {}
         for name in names:
@@ -106,6 +94,26 @@ class PgClaims(PgReadying):
             count = sum(queue == name for share in shares for queue, _ in share)
             self._spend(tx, ready[name], count)
         return self._take(tx, named, takers, shares, now, nonce)
+
+    def _look_locked(
+        self, tx: PgTx, names: Sequence[str], now: Moment
+    ) -> tuple[list[PgRange], dict[str, QueueLook]]:
+        """The open ranges of these queues and what each queue has. The locks of all shards in which
+        jobs wait are shared, and ranges whose leases have ended are closed."""
+        locks = self._locks_of((name, self._shards_of(name)) for name in names)
+        ranges, looks = self._look(tx, names, now, locks)
+        more = self._locks_of(
+            (name, 1 + max((line.shard for line in look.lines), default=-1))
+            for name, look in looks.items()
+        )
+        if not more <= locks:  # jobs wait in shards that their queue had before
+            ranges, looks = self._look(tx, names, now, more - locks)
+        lapsed = [one for one in ranges if one.is_open and one.lease_until <= now]
+        for one in lapsed:
+            shards.close(tx, one)
+        if lapsed:  # and others may have been taken meanwhile
+            ranges, looks = self._look(tx, names, now)
+        return [one for one in ranges if one.is_open], looks
 
     def _locks_of(self, queues: Iterable[tuple[str, int]]) -> set[int]:
         """The locks of so many shards of these queues."""
@@ -175,11 +183,13 @@ class PgClaims(PgReadying):
         for place, (taker, share) in enumerate(zip(takers, shares, strict=True)):
             for name, job_id in share:
                 queue = named[name]
-                lease = taker.lease_seconds
+                lease, timeout = taker.lease_seconds, queue.timeout_seconds
                 seconds = queue.lease_seconds if lease is None else lease
                 length_ms, alone = round(seconds * 1000), len(share) == 1
+                # An array is of one type: a setting may be 30 as well as 2.5.
+                timeout = None if timeout is None else float(timeout)
                 text = f"{nonce}/{place}"
-                rows.append((job_id, taker.worker, length_ms, queue.timeout_seconds, alone, text))
+                rows.append((job_id, taker.worker, length_ms, timeout, alone, text))
         if not rows:
             return [[] for _ in takers]
         names = ("ids", "workers", "leases", "timeouts", "alones", "nonces")
@@ -199,15 +209,15 @@ class PgClaims(PgReadying):
     def _claimed(self, tx: PgTx, rows: Sequence[Sequence[Any]]) -> list[tuple[Claimed, int, bool]]:
         """Jobs that were claimed, each with the place of its taker and whether it was reclaimed
         before; from `claims.sql: claimed_columns`."""
-        ids = [row[0] for row in rows if row[24]]  # others have no past, and so no operations
+        ids = [row[0] for row in rows if row[-1]]  # others have no past, and so no operations
         operations: dict[str, list[Operation]] = {}
         for job_id, *step in tx.rows("jobs", "operations_of", {"ids": ids}) if ids else ():
             operations.setdefault(job_id, []).append(read_operation(step))
         claims = []
-        for row in rows:
+        for *row, nonce, ahead, _ in rows:
             steps = tuple(operations.get(row[0], ()))
-            claimed = Claimed._make((*row[:15], steps, None, *row[15:22]))
-            claims.append((claimed, int(row[22].rpartition("/")[2]), row[23]))
+            claimed = Claimed._make((*row[:_OPERATIONS], steps, None, *row[_OPERATIONS:]))
+            claims.append((claimed, int(nonce.rpartition("/")[2]), ahead))
         return claims
 
     @repeatable

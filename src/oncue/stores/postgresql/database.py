@@ -47,6 +47,7 @@ SESSION = (
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; "
     "SET max_parallel_workers_per_gather = 0; SET jit = off"
 )
+# Not `double precision[]`: none of these is long.
 _ARRAY = re.compile(r"(?<![:\w]):([a-z]\w*)(?=::\w+\[\])")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 KEEPALIVE: dict[str, Any] = {
@@ -293,8 +294,9 @@ class PgDatabase:
 
 
 def _has_ended(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the server has closed it: then there is an end to be read, which costs nothing to
-    see. One that is well has nothing to say unasked, or it is no loss."""
+    """Whether the server has closed it: then there is something to be read, which is seen without
+    asking the server. It may also be a notice, which is rare: then the connection is given up for
+    nothing, and another is made."""
     if connection.closed:
         return True
     ready = select.poll()

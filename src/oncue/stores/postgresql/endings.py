@@ -94,9 +94,13 @@ class PgEndings(PgClaims):
             return ending, one
         state = one.record.state
         if ending is not None and ending.is_final and not queue.keeps_history:
-            lease_ms = round(queue.lease_seconds * 1000)
-            one = one.hide(self._remembered_until(one, now + lease_ms))
+            one = self._gone(one, queue, now)
         return state, one
+
+    def _gone(self, one: FiledRow, queue: Queue, now: Moment) -> FiledRow:
+        """A job that has ended and is not kept. How it ended is remembered for the length of a
+        lease: the write that ended it may be repeated."""
+        return one.hide(self._remembered_until(one, now + round(queue.lease_seconds * 1000)))
 
     @staticmethod
     def _remembered_until(one: FiledRow, least: Moment) -> Moment:
@@ -137,9 +141,10 @@ class PgEndings(PgClaims):
             ending = one.record.reclaim(lapse, verdict, now)
             if isinstance(ending, Refused):
                 refused[at] = ending
-            elif ending.is_final and not queues[one.record.queue].keeps_history:
-                lease_ms = round(queues[one.record.queue].lease_seconds * 1000)
-                found[lapse.id] = one.hide(self._remembered_until(one, now + lease_ms))
+                continue
+            queue = queues[one.record.queue]
+            if ending.is_final and not queue.keeps_history:
+                found[lapse.id] = self._gone(one, queue, now)
         self._save_ended(tx, found, queues)
         return refused
 

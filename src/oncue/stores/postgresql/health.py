@@ -11,7 +11,7 @@ from oncue.stores.postgresql.tx import Params
 LONG_SECONDS = 300
 _COMMENT = re.compile(r"--.*")
 _TABLE = re.compile(r"^CREATE TABLE (\w+)\.(\w+) \(([^;]*);", re.MULTILINE)
-_KEY = re.compile(r"(?:CONSTRAINT \w+ )?PRIMARY KEY \([^)]*\)")
+_KEY = re.compile(r"(?:CONSTRAINT \w+ )?PRIMARY KEY \([^)]*\)(?: WITH \([^)]*\))?")
 _KEY_COLUMN = re.compile(r"^\s*(\w+) .*PRIMARY KEY", re.MULTILINE)
 _INDEX = re.compile(r"^CREATE (?:UNIQUE )?INDEX (\w+) ON (\w+)\.(\w+)[^;]*;", re.MULTILINE)
 _DROPPED = re.compile(r"^DROP (?:TABLE|INDEX) (?:IF EXISTS )?\w+\.(\w+)", re.MULTILINE)

@@ -223,7 +223,10 @@ class PgJobs(PgPart):
                 changed.append(self._placed(one) if change.queue else one)
         if change.verb is ChangeVerb.MOVE and changed and change.queue is not None:
             self._keep_queues(tx, [change.queue])
-        records.save(tx, changed)
+        try:
+            records.save(tx, changed)
+        except errors.UniqueViolation:  # somebody has taken a key since it was looked for
+            raise errors.SerializationFailure from None  # look again
         for one in changed:
             if one.record.state is State.SCHEDULED:
                 self._announce_waiting(tx, one.record)

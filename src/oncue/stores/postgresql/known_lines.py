@@ -124,9 +124,3 @@ class KnownLines:
                     known.ranks |= frozenset(ranks.get(queue, ()))
                     if 0 < due_at <= known.floor[0]:  # its id may be any
                         known.floor = (due_at, "")
-
-    def forget(self, queue: str) -> None:
-        """Jobs have come back into their places."""
-        with self._lock:
-            self._told += 1
-            self._queues.pop(queue, None)

@@ -15,10 +15,10 @@ from oncue.core.job import Job, JobFilter, JobPage
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.stores.postgresql.database import PgPart
-from oncue.stores.postgresql.ranges import BATCH_BYTES
 from oncue.stores.postgresql.records import read_stored
 from oncue.stores.postgresql.shards import LAST_TEXT
 from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.relational.rows import BATCH_BYTES
 
 LOOK = 1000  # jobs looked at for a page, if the index does not tell which of them are wanted
 

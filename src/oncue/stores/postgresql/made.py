@@ -29,8 +29,8 @@ class PgMade(PgJobs):
 
     def _make(self, tx: PgJoined, job: NewJob, **source: Any) -> None:
         if job.queue not in tx.kept_queues:
-            tx.do("made", "keep_queue", {"number": self._queue_lock(job.queue)})
-            tx.do("made", "ensure_queue", {"queue": job.queue})
+            tx.do("locks", "share", {"numbers": [self._queue_lock(job.queue)]})
+            tx.do("jobs", "ensure_queues", {"queues": [job.queue]})
             tx.kept_queues.add(job.queue)
         params = {"rule": None, "instant": None, "schedule": None, **job._asdict(), **source}
         params["shard"] = shard_of(job.id, self._shards_of(job.queue))

@@ -13,6 +13,7 @@ from oncue.core.retention import Pruned, Retention, forgotten_before
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.database import writing
+from oncue.stores.postgresql.locks import hold
 from oncue.stores.postgresql.ranges import PgRanges
 from oncue.stores.postgresql.settings import rows_of
 from oncue.stores.postgresql.tx import PgTx
@@ -35,7 +36,7 @@ class PgQueues(PgRanges):
         return stored
 
     def _put_queue(self, seen: Queue | None, queue: Queue, tx: PgTx) -> bool:
-        tx.run("queues", "hold", {"number": self._queue_lock(queue.name)})
+        hold(tx, self._queue_lock(queue.name))
         row = rows_of(tx, [queue.name], lock=True).get(queue.name)
         if (None if row is None else row.queue) != seen:
             return False
@@ -78,7 +79,7 @@ class PgQueues(PgRanges):
     @writing
     def delete_queue(self, tx: PgTx, name: str, now: Moment, limit: int) -> QueueDeletion:
         for number in (self.outbox_lock(name), self._queue_lock(name)):  # the longer wait first
-            tx.run("queues", "hold", {"number": number})
+            hold(tx, number)
         unfinished, schedule, rule, known = tx.rows("queues", "in_use", {"name": name})[0]
         why = why_kept(name, unfinished=unfinished, schedule=schedule, rule=rule)
         if why is not None:

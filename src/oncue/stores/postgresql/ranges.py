@@ -21,10 +21,9 @@ from oncue.stores.postgresql.locks import hold, shard_lock
 from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.shards import LAST_TEXT, LineHead, PgRange, PlaceInLine
 from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.relational.rows import BATCH_BYTES
 
-BATCH_BYTES = 32 * 1024 * 1024  # of payloads that are read into memory at once
 MOST_RACES = 20
-
 JobsOfRank = tuple[int, list[Delivery]]
 _PAYLOAD = itemgetter(Delivery._fields.index("payload"))
 InFlight = dict[int, set[str]]
@@ -40,6 +39,24 @@ class RangeAsked(NamedTuple):
     cutoff: Moment
     now: Moment
     lease_ms: int
+
+
+class ChosenShard(NamedTuple):
+    """The shard from which jobs are taken next."""
+
+    number: int
+    lines: list[LineHead]
+    seen: PgRange | None
+    """Its range; None: it never had one."""
+    flying: set[str] | None
+    """The jobs in flight, if its dispatcher goes on with the range; None: it takes a new one."""
+    arrived: Sequence[PlaceInLine]
+    """Jobs that have come into that range since it was taken."""
+
+    @property
+    def held(self) -> PgRange | None:
+        """The range with which its dispatcher goes on."""
+        return None if self.flying is None else self.seen
 
 
 class PgRanges(PgDeliveries):
@@ -77,7 +94,9 @@ class PgRanges(PgDeliveries):
         self, asked: RangeAsked, in_flight: Sequence[RangeClaim], tx: PgTx
     ) -> RangeClaim | list[PgRange]:
         """Ranges: these are to be closed first, as their leases have ended or an earlier life of
-        this dispatcher held them. None of them: others were quicker. Then look again."""
+        this dispatcher held them. An empty list: others were quicker, or jobs were changed, which
+        is committed first: whoever has locked jobs must not wait for the lock of a shard. Then look
+        again."""
         ranges, looks = self._look(tx, [asked.queue], asked.now, until=asked.cutoff)
         continued = _continued(ranges, in_flight)
         held = [one for one in ranges if one.is_open and one.shard not in continued]
@@ -94,46 +113,69 @@ class PgRanges(PgDeliveries):
             one._replace(in_flight=len(continued[one.shard])) if one.shard in continued else one
             for one in ranges
         ]
-
-        def arrivals(lines: Sequence[LineHead]) -> dict[int, list[PlaceInLine]]:
-            goes_on = (one for one in ranges if one.shard in continued)
-            return {
-                one.shard: self._arrived(tx, asked, one, lines, continued[one.shard])
-                for one in goes_on
-            }
-
         look = looks[asked.queue]
-        arrived = arrivals(look.lines)
+        arrived = {
+            one.shard: self._arrived(tx, asked, one, look.lines, continued[one.shard])
+            for one in ranges
+            if one.shard in continued
+        }
         first = min((places[0] for places in arrived.values() if places), default=None)
         bounds = (asked.limit, asked.cutoff, asked.now)
         ready = self._make_ready(tx, asked.queue, look, *bounds, own, _as_line(first))
         if not ready.room:
             return nothing
-        if look.returning:  # one may be back inside a range
-            arrived = arrivals(ready.lines)
+        if ready.changed:
+            return []
         free = [line for line in ready.lines if line.shard not in busy]
-        heads = self._heads(tx, asked, free, ranges, continued, arrived)
-        if not heads:
+        chosen = self._chosen(tx, asked, free, ranges, continued, arrived)
+        if chosen is None:
             return nothing
+        claim = self._taken(tx, asked, chosen, ready.room)
+        if claim is None:
+            return []
+        self._spend(tx, ready, len(claim.jobs))
+        return claim
+
+    def _chosen(
+        self,
+        tx: PgTx,
+        asked: RangeAsked,
+        lines: Sequence[LineHead],
+        ranges: Sequence[PgRange],
+        continued: InFlight,
+        arrived: Mapping[int, Sequence[PlaceInLine]],
+    ) -> ChosenShard | None:
+        """The shard whose next job is the first in hand-over order; None: nothing is due."""
+        heads = self._heads(tx, asked, lines, ranges, continued, arrived)
+        if not heads:
+            return None
         shard = min(heads, key=heads.__getitem__)
-        seen = next((one for one in ranges if one.shard == shard), None)
-        if not self._hold_as_seen(tx, asked.queue, shard, seen):
-            return []
-        held_one = seen if shard in continued else None
-        own_lines = sorted(line for line in free if line.shard == shard)
-        found = self._due(tx, asked, own_lines, held_one, ready.room)
-        if inside := arrived.get(shard):
-            found = self._merged(tx, asked, found, inside[: ready.room])[: ready.room]
+        return ChosenShard(
+            shard,
+            sorted(line for line in lines if line.shard == shard),
+            next((one for one in ranges if one.shard == shard), None),
+            continued.get(shard),
+            arrived.get(shard, ()),
+        )
+
+    def _taken(
+        self, tx: PgTx, asked: RangeAsked, chosen: ChosenShard, room: int
+    ) -> RangeClaim | None:
+        """The next jobs of a shard, as many as there is room for, covered by its range. None: there
+        are none any more, or somebody else was quicker."""
+        if not self._hold_as_seen(tx, asked.queue, chosen.number, chosen.seen):
+            return None
+        found = self._due(tx, asked, chosen.lines, chosen.held, room)
+        if chosen.arrived:
+            found = self._merged(tx, asked, found, chosen.arrived[:room])[:room]
         if not found:
-            return []
+            return None
         jobs = [job for _, some in found for job in some]
         through = (found[-1][0], jobs[-1].due_at, jobs[-1].id)
-        under_way = len(continued.get(shard, ())) + len(jobs)
-        fence = self._cover(tx, asked, held_one, shard, through, under_way)
+        fence = self._cover(tx, asked, chosen, through, len(chosen.flying or ()) + len(jobs))
         if fence is None:
-            return []
-        self._spend(tx, ready, len(jobs))
-        return RangeClaim(asked.queue, shard, fence, jobs, asked.now)
+            return None
+        return RangeClaim(asked.queue, chosen.number, fence, jobs, asked.now)
 
     def _hold_as_seen(self, tx: PgTx, queue: str, shard: int, seen: PgRange | None) -> bool:
         """Hold a shard and its range, so that nobody takes, settles or lets it go before the end of
@@ -256,20 +298,19 @@ class PgRanges(PgDeliveries):
         self,
         tx: PgTx,
         asked: RangeAsked,
-        held: PgRange | None,
-        shard: int,
+        chosen: ChosenShard,
         through: PlaceInLine,
         in_flight: int,
     ) -> int | None:
         """Open a range that goes so far, or go on with the one that is held. Its fence; None:
         somebody else has it now."""
-        cutoff = asked.cutoff
+        held, cutoff = chosen.held, asked.cutoff
         if held is not None:
             through, cutoff = max(through, held.through), max(cutoff, held.cutoff)
         names = ("through_rank", "through_due", "through_id")
         params = {
             "queue": asked.queue,
-            "shard": shard,
+            "shard": chosen.number,
             "holder": asked.dispatcher,
             "fence": 0 if held is None else held.fence,
             "lease_until": asked.now + asked.lease_ms,

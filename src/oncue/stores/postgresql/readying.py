@@ -12,7 +12,6 @@ from oncue.core.putoff import back_in_line_until
 from oncue.core.rate import Bucket
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.jobs import PgJobs
-from oncue.stores.postgresql.records import FiledRow
 from oncue.stores.postgresql.settings import QueueRow, queue_row, rows_of
 from oncue.stores.postgresql.shards import LineHead, PgRange, lines
 from oncue.stores.postgresql.tx import Params, PgTx
@@ -40,6 +39,8 @@ class ReadyQueue(NamedTuple):
     room: int
     lines: list[LineHead]
     bucket: Bucket | None = None
+    changed: bool = False
+    """Something has expired or is in line again."""
 
 
 class PgReadying(PgJobs):
@@ -52,12 +53,12 @@ class PgReadying(PgJobs):
         until: Moment | None = None,
     ) -> tuple[list[PgRange], dict[str, QueueLook]]:
         """The ranges of these queues and what each has, read in one journey after these locks are
-        shared. The rows of queues with limits are locked, in the order of names: limits hold for
-        all who take from a queue. What is due by `until` is looked for; None: by now."""
+        shared. Before, the rows of queues with limits are locked, in the order of names: limits
+        hold for all who take from a queue. What is due by `until` is looked for; None: by now."""
         limited = any(self._settings.queue(name).is_limited for name in names)
         asked: list[tuple[str, str, Params]] = [
-            ("locks", "share", {"numbers": sorted(locks)}),
             ("queues", "lock_named" if limited else "named", {"names": list(names)}),
+            ("locks", "share", {"numbers": sorted(locks)}),
             ("ranges", "of_queues", {"queues": list(names)}),
         ]
         begun = {name: self._known_lines.begin(name, self._shards_of(name)) for name in names}
@@ -67,7 +68,7 @@ class PgReadying(PgJobs):
             asked.append(("claims", "returning", params))
             over = {"queue": name, "until": now if until is None else until, "now": now}
             asked.append(("claims", "is_expired_due", over))
-        _, queues, ranges, *rest = tx.together(*asked)
+        queues, _, ranges, *rest = tx.together(*asked)
         rows = {row[0]: queue_row(*row) for row in queues}
         if not limited and any(row.queue.is_limited for row in rows.values()):
             rows = rows_of(tx, list(names), lock=True)
@@ -101,15 +102,15 @@ class PgReadying(PgJobs):
         room = self._room(tx, row, ranges, limit, now)
         if row is not None and room.bucket is not None and room.begun_again:
             self._keep_bucket(tx, name, room.bucket)
+        changed = False
         if room.most and expired and self._expire_due(tx, name, until, now):
-            found = lines(tx, name)
+            found, changed = lines(tx, name), True
         if room.most and returning:
             waiting = [line for line in found if not _is_covered(line, ranges)]
             ahead = [one for one in (first, *waiting) if one is not None and one.due_at <= now]
-            if self._bring_back(tx, returning, min(ahead, key=_place, default=None), now):
-                self._known_lines.forget(name)
-                found = lines(tx, name)
-        return ReadyQueue(row, room.most, found, room.bucket)
+            if self._bring_back(tx, name, returning, min(ahead, key=_place, default=None), now):
+                found, changed = lines(tx, name), True
+        return ReadyQueue(row, room.most, found, room.bucket, changed)
 
     def _room(
         self,
@@ -154,16 +155,13 @@ class PgReadying(PgJobs):
         ]
         for one in over:
             one.record.expire(now)
-        self._end_all(tx, over, now)
-        return len(over)
-
-    def _end_all(self, tx: PgTx, over: Sequence[FiledRow], now: Moment) -> None:
-        """Save jobs that have ended by themselves: they are kept as long as their queue says."""
         records.save(tx, over)
+        return len(over)
 
     def _bring_back(
         self,
         tx: PgTx,
+        queue: str,
         returning: Sequence[tuple[str, int, Moment]],
         first: LineHead | None,
         now: Moment,
@@ -178,9 +176,9 @@ class PgReadying(PgJobs):
         ]
         if not back:
             return False
-        found = self._lock_waiting(tx, back)
-        params = {"ids": list(found), "until": now}
-        tx.run("claims", "back_in_line", params)
+        self._lock_waiting(tx, back)
+        for due_at, rank in tx.rows("claims", "back_in_line", {"ids": back, "until": now}):
+            tx.tell(queue, due_at, rank)
         return True
 
 

@@ -16,9 +16,9 @@ from oncue.core.moment import from_datetime
 from oncue.core.record import Record
 from oncue.core.shard import shard_of
 from oncue.stores.postgresql.jobs import PgJobs
-from oncue.stores.postgresql.ranges import BATCH_BYTES
 from oncue.stores.postgresql.records import FiledRow, read_operation, read_stored, row_of
 from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.relational.rows import BATCH_BYTES
 
 _NEVER_CHANGED = ("created_at", "owner", "key", "max_attempts", "timeout_seconds", "digest")
 """Columns that `records.row_of` leaves out, as in the record."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from psycopg import OperationalError, errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
@@ -19,53 +21,76 @@ ELSEWHERE = (errors.ReadOnlySqlTransaction, errors.CannotConnectNow, errors.Admi
 """This server does not take writes: it is a standby now, or it stops."""
 
 
+_MEANINGS: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...] = (
+    (
+        (PoolTimeout, TooManyRequests),
+        StoreUnavailable,
+        "no connection was free or could be made in time. Check that the server runs and takes "
+        "connections; or raise pool_size in the URL of the store.",
+    ),
+    ((PoolClosed,), StoreUnavailable, "the store is closed."),
+    (
+        (errors.InsufficientPrivilege,),
+        StoreUnusable,
+        "the role of the store lacks a right ({said}). Grant it; to create the tables, let another "
+        "role run 'oncue migrate', or the SQL that 'oncue migrate --dry-run' prints.",
+    ),
+    (
+        (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn),
+        StoreUnusable,
+        "a table of the store is missing ({said}). Run 'oncue migrate', or restore a backup.",
+    ),
+    ((errors.DiskFull,), StoreUnavailable, "the disk of the server is full. Nothing was stored."),
+    (
+        (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout),
+        StoreUnavailable,
+        "a statement took too long and was cancelled. It may have waited for a transaction that is "
+        "still open; 'oncue doctor' names long ones.",
+    ),
+    (
+        (errors.LockNotAvailable,),
+        StoreUnavailable,
+        "another transaction has locked a table of the store. Wait until it has ended, and try "
+        "again.",
+    ),
+    (
+        (errors.ReadOnlySqlTransaction,),
+        StoreUnavailable,
+        "the server takes no writes now: it is a standby, or set to read-only. 'oncue doctor' says "
+        "which; name all servers in the URL, with target_session_attrs=read-write.",
+    ),
+    ((OperationalError,), StoreUnavailable, "{said}.{advice}"),
+)
+"""Errors of the server, what they are here, and the text; the first that fits counts."""
+_ADVICE = {
+    "password authentication failed|no password supplied": "Check the role and where its password "
+    "comes from (docs/postgresql.md, The password).",
+    "Connection refused|could not translate host|timeout expired|No route|No such file": "Check "
+    "that the server runs, and the host and port in the URL of the store.",
+    'database ".*" does not exist': "Create it, or correct the URL of the store; the first option "
+    "in it follows a '?'.",
+    'role ".*" does not exist': "Create it, or correct the URL of the store.",
+    "connection slots|too many clients|too many connections": "Lower pool_size in the URL of the "
+    "store, or raise max_connections of the server or the limit of the role.",
+    "SSL|sslmode|certificate": "Check sslmode and the certificates in the URL of the store.",
+}
+"""By what is said when no connection can be made: such errors have no types of their own."""
+
+
 def translate(error: Exception, place: str) -> StoreError:
     """The error of ours, with the next step in its text. Texts of the server may quote what is
     stored, so only those about connections and tables are repeated."""
-    match error:
-        case StoreError():
-            return error
-        case PoolTimeout() | TooManyRequests():
-            return StoreUnavailable(
-                f"{place}: no connection was free or could be made in time. Check that the server "
-                "runs and takes connections; or raise pool_size in the URL of the store."
-            )
-        case PoolClosed():
-            return StoreUnavailable(f"{place}: the store is closed.")
-        case errors.InsufficientPrivilege():
-            return StoreUnusable(
-                f"{place}: the role of the store lacks a right ({_first_line(error)}). Grant it; "
-                "to create the tables, let another role run 'oncue migrate', or the SQL that "
-                "'oncue migrate --dry-run' prints."
-            )
-        case errors.UndefinedTable() | errors.InvalidSchemaName() | errors.UndefinedColumn():
-            return StoreUnusable(
-                f"{place}: a table of the store is missing ({_first_line(error)}). Run "
-                "'oncue migrate', or restore a backup."
-            )
-        case errors.DiskFull():
-            return StoreUnavailable(f"{place}: the disk of the server is full. Nothing was stored.")
-        case errors.QueryCanceled() | errors.IdleInTransactionSessionTimeout():
-            return StoreUnavailable(f"{place}: a statement took too long and was cancelled.")
-        case errors.LockNotAvailable():
-            return StoreUnavailable(
-                f"{place}: another transaction has locked a table of the store. Wait until it has "
-                "ended, and try again."
-            )
-        case errors.ReadOnlySqlTransaction():
-            return StoreUnavailable(
-                f"{place}: the server takes no writes now: it is a standby, or set to read-only."
-            )
-        case errors.TooManyConnections():
-            return StoreUnavailable(
-                f"{place}: the server has no connection left. Lower pool_size in the URL of the "
-                "store, or raise max_connections of the server."
-            )
-        case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification():
-            return StoreUnusable(f"{place}: the server refused the role or its password.")
-        case OperationalError():
-            return StoreUnavailable(f"{place}: {_first_line(error)}.")
+    if isinstance(error, StoreError):
+        return error
+    for kinds, ours, text in _MEANINGS:
+        if isinstance(error, kinds):
+            said = _first_line(error)
+            return ours(f"{place}: {text.format(said=said, advice=_advice(said))}")
     return StoreError(f"{place}: {type(error).__name__}")
+
+
+def _advice(said: str) -> str:
+    return next((f" {todo}" for words, todo in _ADVICE.items() if re.search(words, said)), "")
 
 
 def _first_line(error: Exception) -> str:

@@ -126,7 +126,8 @@ SELECT back.id, of_rank.rank, back.not_before FROM of_rank CROSS JOIN LATERAL (
 
 -- name: back_in_line
 UPDATE oncue.jobs SET not_before = NULL
-WHERE id = ANY(:ids::text[]) AND state = 'scheduled' AND not_before <= :until;
+WHERE id = ANY(:ids::text[]) AND state = 'scheduled' AND not_before <= :until
+RETURNING due_at, rank;
 
 -- name: next_return
 {put_off_ranks}

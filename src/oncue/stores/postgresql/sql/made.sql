@@ -1,9 +1,3 @@
--- name: keep_queue
-SELECT pg_advisory_xact_lock_shared(:number::bigint);
-
--- name: ensure_queue
-INSERT INTO oncue.queues (name) VALUES (:queue) ON CONFLICT (name) DO NOTHING;
-
 -- Those whose ids are there are left as they are.
 -- name: insert
 INSERT INTO oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, epoch,

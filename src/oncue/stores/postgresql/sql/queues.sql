@@ -23,9 +23,6 @@ UPDATE oncue.revision SET settings = settings + 1;
 -- name: revision
 SELECT settings FROM oncue.revision;
 
--- name: hold
-SELECT pg_advisory_xact_lock(:number::bigint);
-
 -- Waiting jobs are in two indexes: those in line, and those that are put off.
 -- name: in_use
 SELECT EXISTS (SELECT 1 FROM oncue.jobs

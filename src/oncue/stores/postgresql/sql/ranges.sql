@@ -10,9 +10,6 @@ SELECT queue, {columns} FROM oncue.ranges WHERE holder IS NOT NULL;
 -- name: lock_open
 SELECT queue, {columns} FROM oncue.ranges WHERE holder IS NOT NULL ORDER BY queue, shard FOR UPDATE;
 
--- name: of_shard
-SELECT queue, {columns} FROM oncue.ranges WHERE queue = :queue AND shard = :shard;
-
 -- A range is taken away from its holder if it is still as it was seen.
 -- name: close
 UPDATE oncue.ranges SET holder = NULL, fence = fence + 1, in_flight = 0
@@ -48,11 +45,10 @@ UPDATE oncue.ranges SET lease_until = :lease_until WHERE queue = :queue AND shar
 UPDATE oncue.ranges SET in_flight = :left, holder = CASE WHEN :left > 0 THEN holder END
 WHERE queue = :queue AND shard = :shard AND fence = :fence AND holder IS NOT NULL;
 
--- Whose fence it has is told also if it was let go before.
+-- Has a row also if the shard was let go under this fence before: then nothing is changed.
 -- name: let_go
 UPDATE oncue.ranges SET in_flight = 0, holder = NULL
-WHERE queue = :queue AND shard = :shard AND fence = :fence
-RETURNING fence;
+WHERE queue = :queue AND shard = :shard AND fence = :fence;
 
 -- name: lock
 SELECT holder, fence FROM oncue.ranges WHERE queue = :queue AND shard = :shard FOR UPDATE;

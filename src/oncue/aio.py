@@ -50,6 +50,10 @@ class AsyncScheduler:
         self._inserts: Gathering[NewJob, Job | None] = Gathering(
             partial(insert_all, scheduler), self._threads, TOGETHER, groups=groups
         )
+        self._keyed_inserts: Gathering[NewJob, Job | None] = Gathering(
+            partial(insert_all, scheduler), self._threads, TOGETHER, groups=groups
+        )
+        """Apart: they may wait for an open transaction in which the same key or id was used."""
         self._settlements: Gathering[Settlement, State] = Gathering(
             partial(reporting.settle_all, scheduler), self._threads, TOGETHER, groups=groups
         )
@@ -94,7 +98,8 @@ class AsyncScheduler:
 
     def insert(self, job: NewJob) -> asyncio.Future[Job | None]:
         """Store a job that is ready; the job that was there before, or None: it is new."""
-        return self._inserts.ask(job)
+        is_keyed = job.key is not None or job.digest is not None
+        return (self._keyed_inserts if is_keyed else self._inserts).ask(job)
 
     def claim(self, queues: Sequence[str], taker: Taker) -> asyncio.Future[list[Claimed]]:
         """For servers; elsewhere `write(scheduler.claim, …)`. Take due jobs, together with others.

@@ -242,6 +242,10 @@ class HandledJob:
         the end of the block the job is completed, and that is committed together with what you
         wrote; if the block raises, both are rolled back. `complete` in the block gives a result."""
         before = self.completion
+        if before is not None:
+            raise Conflict(
+                f"job {self.id}: it is completed already, in another transaction; a job has one."
+            )
         with self._outbox().transaction() as connection:
             try:
                 yield connection

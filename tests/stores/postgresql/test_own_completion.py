@@ -58,6 +58,32 @@ def test_a_block_that_raises_leaves_nothing_and_the_attempt_has_failed(shop: Sho
     assert (job.state, job.error, shop.ordered()) == (State.FAILED, "ConnectionError: no", 0)
 
 
+def test_a_failure_that_the_block_swallows_leaves_nothing_and_is_told(shop: Shop) -> None:
+    """The server answers such a commit by rolling back, without an error."""
+
+    def handle(job: HandledJob) -> None:
+        with job.transaction() as connection:
+            connection.execute(shop.insert)
+            job.complete(connection=connection)
+            with suppress(psycopg.Error):
+                connection.execute("SELECT 1 / 0")
+
+    job = worked(shop, handle)
+    assert (job.state, shop.ordered()) == (State.FAILED, 0)
+    assert "a statement in the transaction failed, and its error was caught" in str(job.error)
+
+
+def test_a_job_has_one_transaction(shop: Shop) -> None:
+    def handle(job: HandledJob) -> None:
+        with job.transaction() as connection:
+            connection.execute(shop.insert)
+        with pytest.raises(Conflict, match="it is completed already"), job.transaction():
+            raise AssertionError
+
+    job = worked(shop, handle)
+    assert (job.state, shop.ordered()) == (State.SUCCEEDED, 1)
+
+
 def test_a_result_is_given_to_complete(shop: Shop) -> None:
     def handle(job: HandledJob) -> None:
         with job.transaction() as connection:

@@ -47,7 +47,7 @@ STATEMENTS: list[tuple[str, str, dict[str, Any]]] = [
             "shards": [0, 1], "floors": [0, 0], "floor_ids": ["", ""],
         },
     ),
-    ("claims", "expired_due", {**QUEUE, "until": NOW}),
+    ("claims", "expired_due", {**QUEUE, "until": NOW, "limit": 100}),
     ("claims", "is_expired_due", {**QUEUE, "until": NOW}),
     ("claims", "count_live", {"queue": "q", "limit": 100}),
     ("claims", "leases", {}),

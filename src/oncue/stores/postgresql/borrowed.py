@@ -4,12 +4,14 @@ Django are not imported: whoever has one of their connections has imported them.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
+from psycopg.pq import PipelineStatus
 
 from oncue.core.errors import InvalidInput
 
+C = TypeVar("C", psycopg.Connection[Any], psycopg.AsyncConnection[Any])
 _SYNC = (
     "a Connection of psycopg 3, a Connection or Session of SQLAlchemy on postgresql+psycopg, "
     "or django.db.connection of Django 4.2 or later with psycopg 3"
@@ -33,7 +35,7 @@ def borrowed(given: Any) -> psycopg.Connection[Any]:
         found.ensure_connection()
         found = found.connection
     if isinstance(found, psycopg.Connection):
-        return found
+        return _unpiped(found)
     if isinstance(found, psycopg.AsyncConnection) or _is_async(found):
         raise _refused(given, found, f"Use AsyncScheduler for it, or give {_SYNC}")
     raise _refused(given, found, f"Give {_SYNC}")
@@ -49,8 +51,15 @@ async def borrowed_async(given: Any) -> psycopg.AsyncConnection[Any]:
             await found.begin()
         found = found.sync_connection.connection.driver_connection
     if isinstance(found, psycopg.AsyncConnection):
-        return found
+        return _unpiped(found)
     raise _refused(given, found, f"Give {_ASYNC}")
+
+
+def _unpiped(connection: C) -> C:
+    """In the pipeline mode of psycopg, answers come after the call."""
+    if connection.info.pipeline_status != PipelineStatus.OFF:
+        raise InvalidInput("it is in pipeline mode. Leave that mode first.", "/connection")
+    return connection
 
 
 def _is_async(given: object) -> bool:

@@ -1,7 +1,7 @@
-"""The time of the database: the clock of this machine, corrected by what the server says.
+"""The time of the database: what the server said, and how long ago that was.
 
-The time that the server told is compared with the moment at which its answer was received: so the
-corrected clock is never ahead of the server's, and nothing is early.
+What has passed since is told by the clock that nobody sets. It counts from the moment at which the
+answer was received, so this time is never ahead of the server's, and nothing is early.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from oncue.stores.postgresql.database import PgDatabase
 from oncue.stores.postgresql.tx import PgTx
 
 MEASURE_SECONDS = 10.0
+JUMP_MS = 500  # between the two clocks of this machine: one was set, or the machine was asleep
 SAMPLES = 3  # of which the quickest answer counts
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
@@ -27,15 +28,18 @@ class DatabaseClock:
     def __init__(self, db: PgDatabase, clock: Clock | None = None) -> None:
         self._db = db
         self._clock = clock or SystemClock()
-        self._offset_ms = 0
+        self._offset_ms = 0.0  # from the monotonic clock to the server's
+        self._wall_ms = 0.0  # … and to the one of this machine
         self._measured = 0.0
         self._measuring = threading.Lock()
         self.measure()
 
     def now(self) -> Moment:
-        if self._clock.monotonic() - self._measured > MEASURE_SECONDS:
+        seconds = self._clock.monotonic()
+        jump_ms = self._clock.now() - 1000 * seconds - self._wall_ms
+        if seconds - self._measured > MEASURE_SECONDS or abs(jump_ms) > JUMP_MS:
             self._measure_soon()
-        return self._clock.now() + self._offset_ms
+        return int(1000 * seconds + self._offset_ms)
 
     def monotonic(self) -> float:
         return self._clock.monotonic()
@@ -46,22 +50,24 @@ class DatabaseClock:
     @property
     def skew_seconds(self) -> float:
         """By how much the server is ahead of this machine; negative: behind it."""
-        return self._offset_ms / 1000
+        return round(self._offset_ms - self._wall_ms) / 1000
 
     def measure(self) -> None:
-        def ask(tx: PgTx) -> int:
+        def ask(tx: PgTx) -> float:
             offsets = []
             for _ in range(SAMPLES):
                 theirs: int = tx.execute(_NOW).get
-                offsets.append(theirs - self._clock.now())
+                offsets.append(theirs - 1000 * self._clock.monotonic())
             return max(offsets)
 
         self._offset_ms = self._db.once(ask)
         self._measured = self._clock.monotonic()
+        self._wall_ms = self._clock.now() - 1000 * self._measured
 
     def _measure_soon(self) -> None:
         if self._measuring.acquire(blocking=False):
             self._measured = self._clock.monotonic()
+            self._wall_ms = self._clock.now() - 1000 * self._measured
             threading.Thread(target=self._measure_aside, name="oncue-clock", daemon=True).start()
 
     def _measure_aside(self) -> None:

@@ -41,16 +41,20 @@ _TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 _NUMBER = f"SELECT pg_current_xact_id_if_assigned()::text, {_TIMELINE}"
 _STATUS = f"SELECT pg_xact_status(%(xid)s::text::xid8), {_TIMELINE}"
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# A statement after a lock must see what was committed before, whatever the default of the role is.
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 SESSION = (
     f"SET statement_timeout = {STATEMENT_MS}; "
     f"SET idle_in_transaction_session_timeout = {IDLE_MS}; "
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; "
-    "SET max_parallel_workers_per_gather = 0; SET jit = off"
+    "SET max_parallel_workers_per_gather = 0; SET jit = off; "
+    "SET default_transaction_isolation = 'read committed'"
 )
 # Not `double precision[]`: none of these is long.
 _ARRAY = re.compile(r"(?<![:\w]):([a-z]\w*)(?=::\w+\[\])")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 KEEPALIVE: dict[str, Any] = {
+    "client_encoding": "utf-8",
     "connect_timeout": CONNECT_SECONDS,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -235,11 +239,12 @@ class PgDatabase:
 
     def _give_up_after(self, ends: float, error: Exception) -> None:
         if self._closing.is_set() or _monotonic() > ends:
-            raise translate(error, self.place) from error
+            lost = isinstance(error, Unknown)
+            raise (self._unknown_outcome() if lost else translate(error, self.place)) from error
 
     def _transact(self, unknown: AfterUnknown, call: Callable[[PgTx], T]) -> T:
         with self.connection() as connection:
-            tx = PgTx(connection, self.statements, "BEGIN")
+            tx = PgTx(connection, self.statements, BEGIN)
             xid = timeline = None
             try:
                 answer = call(tx)
@@ -272,6 +277,7 @@ class PgDatabase:
                     raise self._unknown_outcome()
                 if status != "in progress":
                     return bool(status == "committed")
+                self._give_up_after(ends, lost)
             except psycopg.errors.InvalidParameterValue:  # it knows no such transaction
                 raise self._unknown_outcome() from None
             except (OperationalError, InterfaceError) as error:
@@ -281,8 +287,8 @@ class PgDatabase:
 
     def _unknown_outcome(self) -> StoreUnavailable:
         return StoreUnavailable(
-            f"{self.place}: the server that was asked to commit is gone, so it is not "
-            "known whether it did. Look before you call again."
+            f"{self.place}: the answer to a commit got lost, so it is not known whether it was "
+            "made. Look before you call again."
         )
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from oncue.core.cursor import Cursor, cursor_at, place_at
 from oncue.core.fencing import GONE, Refused, Settlement, state_after
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.job import Lapse
+from oncue.core.lease import Lease
 from oncue.core.lifecycle import LIVE, State, Verb
 from oncue.core.missed import Judge, Look, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
@@ -201,8 +202,8 @@ class PgEndings(PgClaims):
         with self.db.reading() as tx:
             if any(is_astray(o.lease_until, o.lease_ms, now) for o in shards.open_ranges(tx)):
                 return True
-            live = (read_stored(row).record for row in tx.rows("claims", "live_leases"))
-            return any(one.lease.is_astray(one.updated_at, now) for one in live)
+            live = tx.rows("claims", "live_leases")
+            return any(Lease(*lease).is_astray(updated_at, now) for *lease, updated_at in live)
 
     @writing
     def judge_leases(self, tx: PgTx, judge: Judge) -> Missed | None:

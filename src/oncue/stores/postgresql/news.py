@@ -28,11 +28,12 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener
 from oncue.stores.listeners import awaited_by, tell
 from oncue.stores.postgresql.database import PgDatabase
-from oncue.stores.postgresql.known_lines import KnownLines
+from oncue.stores.postgresql.known_lines import LONGEST_SECONDS, KnownLines
 from oncue.stores.postgresql.tx import PgTx
 
 LISTEN_SECONDS = 0.9  # between two looks, where NOTIFY tells
 POLL_SECONDS = 0.25  # … and where it does not
+NOTICE_SECONDS = LONGEST_SECONDS + 2  # ahead: what is due later is found by a look at everything
 NOTICE_BYTES = 7000  # the server takes 8000
 RETRY_SECONDS = 1.0
 GATHER_SECONDS = 0.001  # after each notice, in which the next one grows
@@ -108,7 +109,7 @@ class PgNews:
         self._tell(news, tx.ranks)
         if not self.listens:
             return
-        soon = self._clock().now() + round(1000 * 2 * LISTEN_SECONDS)
+        soon = self._clock().now() + round(1000 * NOTICE_SECONDS)
         with self._lock:
             for queue, due_at in news.items():
                 if due_at <= soon:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.clash import of_same_id, of_same_key
-from oncue.core.errors import InvalidInput, StoreUnavailable
+from oncue.core.errors import Conflict, InvalidInput, StoreUnavailable
 from oncue.core.fencing import GONE, Refused, Settlement
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import Verb
@@ -118,6 +119,7 @@ class PgOutbox:
                     with connection.transaction():
                         yield connection
                         leaving = True
+                        _refuse_failed(connection)
                 except psycopg.Error as error:
                     if leaving:  # not of the caller's statements
                         raise translate(error, self._db.place) from error
@@ -144,10 +146,19 @@ class PgOutbox:
                     timeout=CONNECT_SECONDS,
                     reconnect_timeout=CONNECT_SECONDS,
                     kwargs={"autocommit": True, "application_name": "oncue handler", **KEEPALIVE},
-                    reset=_as_new,
+                    configure=self._as_new,
+                    reset=self._as_new,
                     open=True,
                 )
             return self._pool
+
+    def _as_new(self, connection: psycopg.Connection[Any]) -> None:
+        """What a handler left behind does not reach the next one. Behind a pooler a prepared
+        statement is not there in the next transaction."""
+        connection.execute(_FORGET)
+        connection.row_factory = tuple_row
+        connection.cursor_factory = psycopg.Cursor
+        connection.prepare_threshold = 5 if self._db.listens else None
 
     def _bounding(self) -> Steps[None]:
         """From here on, a process that stops holds the job that it completes no longer than that:
@@ -307,9 +318,11 @@ class PgOutbox:
             yield from self._telling({queue: 0})
 
 
-def _as_new(connection: psycopg.Connection[Any]) -> None:
-    """What a handler left behind does not reach the next one."""
-    connection.execute(_FORGET)
-    connection.row_factory = tuple_row
-    connection.cursor_factory = psycopg.Cursor
-    connection.prepare_threshold = 5
+def _refuse_failed(connection: psycopg.Connection[Any]) -> None:
+    """The server answers the commit of a transaction in which a statement failed by rolling it
+    back, which psycopg takes for a commit."""
+    if connection.info.transaction_status == TransactionStatus.INERROR:
+        raise Conflict(
+            "a statement in the transaction failed, and its error was caught there: nothing of "
+            "it is stored. Use a savepoint (connection.transaction()) for what may fail."
+        )

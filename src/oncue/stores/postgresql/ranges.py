@@ -24,6 +24,7 @@ from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.relational.rows import BATCH_BYTES
 
 MOST_RACES = 20
+MERGED = 100  # jobs that have come into a range and are taken at once: each may be large
 JobsOfRank = tuple[int, list[Delivery]]
 _PAYLOAD = itemgetter(Delivery._fields.index("payload"))
 InFlight = dict[int, set[str]]
@@ -39,6 +40,10 @@ class RangeAsked(NamedTuple):
     cutoff: Moment
     now: Moment
     lease_ms: int
+    expires: bool = True
+    """Whether jobs that have expired are cancelled before. Once is enough: they are not taken."""
+    passed_over: frozenset[int] = frozenset()
+    """Shards of which nothing could be taken."""
 
 
 class ChosenShard(NamedTuple):
@@ -79,6 +84,9 @@ class PgRanges(PgDeliveries):
             claim = self.db.write(partial(self._claim_range, asked, in_flight), "repeat")
             if isinstance(claim, RangeClaim):
                 return claim
+            if isinstance(claim, RangeAsked):
+                asked = claim
+                continue
             for held in claim:
                 self.db.write(partial(self._close, held), "repeat")
         return RangeClaim(queue.name)
@@ -92,11 +100,11 @@ class PgRanges(PgDeliveries):
 
     def _claim_range(
         self, asked: RangeAsked, in_flight: Sequence[RangeClaim], tx: PgTx
-    ) -> RangeClaim | list[PgRange]:
+    ) -> RangeClaim | RangeAsked | list[PgRange]:
         """Ranges: these are to be closed first, as their leases have ended or an earlier life of
-        this dispatcher held them. An empty list: others were quicker, or jobs were changed, which
-        is committed first: whoever has locked jobs must not wait for the lock of a shard. Then look
-        again."""
+        this dispatcher held them. What is to be asked for next: others were quicker, or jobs were
+        changed, which is committed first: whoever has locked jobs must not wait for the lock of a
+        shard."""
         ranges, looks = self._look(tx, [asked.queue], asked.now, until=asked.cutoff)
         continued = _continued(ranges, in_flight)
         held = [one for one in ranges if one.is_open and one.shard not in continued]
@@ -114,6 +122,7 @@ class PgRanges(PgDeliveries):
             for one in ranges
         ]
         look = looks[asked.queue]
+        look = look._replace(expired=look.expired and asked.expires)
         arrived = {
             one.shard: self._arrived(tx, asked, one, look.lines, continued[one.shard])
             for one in ranges
@@ -125,14 +134,15 @@ class PgRanges(PgDeliveries):
         if not ready.room:
             return nothing
         if ready.changed:
-            return []
+            return asked._replace(expires=False)
+        busy |= asked.passed_over
         free = [line for line in ready.lines if line.shard not in busy]
         chosen = self._chosen(tx, asked, free, ranges, continued, arrived)
         if chosen is None:
             return nothing
         claim = self._taken(tx, asked, chosen, ready.room)
         if claim is None:
-            return []
+            return asked._replace(passed_over=asked.passed_over | {chosen.number})
         self._spend(tx, ready, len(claim.jobs))
         return claim
 
@@ -167,7 +177,7 @@ class PgRanges(PgDeliveries):
             return None
         found = self._due(tx, asked, chosen.lines, chosen.held, room)
         if chosen.arrived:
-            found = self._merged(tx, asked, found, chosen.arrived[:room])[:room]
+            found = self._merged(tx, asked, found, chosen.arrived[: min(room, MERGED)])[:room]
         if not found:
             return None
         jobs = [job for _, some in found for job in some]

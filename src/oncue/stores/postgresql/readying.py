@@ -16,6 +16,7 @@ from oncue.stores.postgresql.settings import QueueRow, queue_row, rows_of
 from oncue.stores.postgresql.shards import LineHead, PgRange, lines
 from oncue.stores.postgresql.tx import Params, PgTx
 
+EXPIRED_AT_ONCE = 500  # jobs that are cancelled by one look
 BACK_TOGETHER = 1000  # put-off jobs that are in line again by one look
 
 
@@ -140,7 +141,7 @@ class PgReadying(PgJobs):
 
     def _expire_due(self, tx: PgTx, name: str, until: Moment, now: Moment) -> bool:
         """Cancel what has expired and would be taken. Whether anything was."""
-        params = {"queue": name, "until": until, "now": now}
+        params = {"queue": name, "until": until, "now": now, "limit": EXPIRED_AT_ONCE}
         ids = [row[0] for row in tx.rows("claims", "expired_due", params)]
         return bool(ids and self._expire(tx, ids, now))
 

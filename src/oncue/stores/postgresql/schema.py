@@ -118,6 +118,11 @@ def prepare(db: PgDatabase) -> bytes:
     with _translated(db), db.connect() as connection:
         if connection.info.server_version < LEAST_VERSION:
             raise StoreUnusable(f"{db.place}: oncue needs PostgreSQL 14 or later.")
+        if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+            raise StoreUnusable(
+                f"{db.place}: the encoding of the database is {encoding}, and oncue needs UTF8. "
+                "Create another: createdb --encoding=UTF8 --template=template0 NAME"
+            )
         if (stored_schema(db, connection) or 0) < wanted_schema(db):
             if not db.address.migrate:
                 raise StoreUnusable(

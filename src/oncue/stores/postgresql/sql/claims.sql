@@ -92,7 +92,7 @@ WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND j.expires_at <= :no
   AND j.queue || '' = :queue AND j.due_at + 0 <= :until AND (j.not_before IS NULL OR j.not_before <= :now)
 
 -- name: expired_due
-SELECT j.id {of_expired_due} ORDER BY j.expires_at, j.id;
+SELECT j.id {of_expired_due} ORDER BY j.expires_at, j.id LIMIT :limit;
 
 -- name: is_expired_due
 SELECT EXISTS (SELECT 1 {of_expired_due});
@@ -181,8 +181,9 @@ SELECT value FROM oncue.meta WHERE name = 'last_look' FOR UPDATE;
 INSERT INTO oncue.meta (name, value) VALUES ('last_look', :value)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
+-- As `core/lease.py: Lease`, and when the job was last heard of.
 -- name: live_leases
-SELECT {jobs.columns} FROM oncue.jobs AS j
+SELECT j.lease_until, j.lease_ms, j.lease_asked, j.updated_at FROM oncue.jobs AS j
 WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL;
 
 -- name: lock_live_leases

@@ -18,7 +18,7 @@ from oncue.stores.postgresql.tx import PgTx
 MEASURE_SECONDS = 10.0
 JUMP_MS = 500  # between the two clocks of this machine: one was set, or the machine was asleep
 SAMPLES = 3  # of which the quickest answer counts
-_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_NOW = "SELECT extract(epoch FROM clock_timestamp())::double precision * 1000"
 
 
 class DatabaseClock:
@@ -39,7 +39,7 @@ class DatabaseClock:
         jump_ms = self._clock.now() - 1000 * seconds - self._wall_ms
         if seconds - self._measured > MEASURE_SECONDS or abs(jump_ms) > JUMP_MS:
             self._measure_soon()
-        return int(1000 * seconds + self._offset_ms)
+        return round(1000 * seconds + self._offset_ms)  # as the server rounds its own time
 
     def monotonic(self) -> float:
         return self._clock.monotonic()
@@ -56,7 +56,7 @@ class DatabaseClock:
         def ask(tx: PgTx) -> float:
             offsets = []
             for _ in range(SAMPLES):
-                theirs: int = tx.execute(_NOW).get
+                theirs: float = tx.execute(_NOW).get
                 offsets.append(theirs - 1000 * self._clock.monotonic())
             return max(offsets)
 

@@ -8,7 +8,7 @@ those that take too long: each list is in the order in which they began.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from email.utils import formatdate
 from typing import NamedTuple
 
@@ -185,13 +185,12 @@ class Connections:
         return tasks
 
 
-def _since(group: dict[HttpConnection, float], before: float) -> list[HttpConnection]:
-    """Those in the group since this time or earlier; they are removed from it."""
-    found = []
-    for connection, since in group.items():
+def _since(group: dict[HttpConnection, float], before: float) -> Iterator[HttpConnection]:
+    """Those in the group since this time or earlier. Each is removed just before it is dealt with:
+    if that fails, the others are still there for the next look."""
+    while group:
+        connection, since = next(iter(group.items()))
         if since > before:
-            break
-        found.append(connection)
-    for connection in found:
+            return
         del group[connection]
-    return found
+        yield connection

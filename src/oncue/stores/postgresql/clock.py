@@ -1,7 +1,8 @@
 """The time of the database: what the server said, and how long ago that was.
 
 What has passed since is told by the clock that nobody sets. It counts from the moment at which the
-answer was received, so this time is never ahead of the server's, and nothing is early.
+answer was received, so this time is never ahead of the server's by more than its rounding to whole
+milliseconds: half of one, which is less than the commit of a claim takes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class DatabaseClock:
         jump_ms = self._clock.now() - 1000 * seconds - self._wall_ms
         if seconds - self._measured > MEASURE_SECONDS or abs(jump_ms) > JUMP_MS:
             self._measure_soon()
-        return round(1000 * seconds + self._offset_ms)  # as the server rounds its own time
+        return round(1000 * seconds + self._offset_ms)
 
     def monotonic(self) -> float:
         return self._clock.monotonic()

@@ -53,7 +53,7 @@ SESSION = (
 # Not `double precision[]`: none of these is long.
 _ARRAY = re.compile(r"(?<![:\w]):([a-z]\w*)(?=::\w+\[\])")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
-KEEPALIVE: dict[str, Any] = {
+CONNECT_OPTIONS: dict[str, Any] = {
     "client_encoding": "utf-8",
     "connect_timeout": CONNECT_SECONDS,
     "keepalives_idle": 10,
@@ -121,7 +121,7 @@ class PgDatabase:
                         timeout=CONNECT_SECONDS,
                         reconnect_timeout=CONNECT_SECONDS,
                         max_waiting=0,
-                        kwargs={"autocommit": True, "application_name": "oncue", **KEEPALIVE},
+                        kwargs={"autocommit": True, "application_name": "oncue", **CONNECT_OPTIONS},
                         configure=self._configure,
                         open=True,
                     )
@@ -144,7 +144,7 @@ class PgDatabase:
     def connect(self) -> psycopg.Connection[Any]:
         """A connection outside the pool."""
         return psycopg.connect(
-            self.address.conninfo, autocommit=True, application_name="oncue", **KEEPALIVE
+            self.address.conninfo, autocommit=True, application_name="oncue", **CONNECT_OPTIONS
         )
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:

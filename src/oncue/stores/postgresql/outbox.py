@@ -31,7 +31,7 @@ from oncue.forking import now_and_after_fork
 from oncue.ports.jobs import Clash
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.borrowed import borrowed, borrowed_async
-from oncue.stores.postgresql.database import CONNECT_SECONDS, KEEPALIVE
+from oncue.stores.postgresql.database import CONNECT_OPTIONS, CONNECT_SECONDS
 from oncue.stores.postgresql.jobs import are_plain
 from oncue.stores.postgresql.locks import shard_lock
 from oncue.stores.postgresql.news import Dues, PgNews, notices_of
@@ -145,7 +145,11 @@ class PgOutbox:
                     max_size=self._db.address.pool_size,
                     timeout=CONNECT_SECONDS,
                     reconnect_timeout=CONNECT_SECONDS,
-                    kwargs={"autocommit": True, "application_name": "oncue handler", **KEEPALIVE},
+                    kwargs={
+                        "autocommit": True,
+                        "application_name": "oncue handler",
+                        **CONNECT_OPTIONS,
+                    },
                     configure=self._as_new,
                     reset=self._as_new,
                     open=True,

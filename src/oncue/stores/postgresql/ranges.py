@@ -141,9 +141,8 @@ class PgRanges(PgDeliveries):
         if chosen is None:
             return nothing
         claim = self._taken(tx, asked, chosen, ready.room)
-        if claim is None:
-            return asked._replace(passed_over=asked.passed_over | {chosen.number})
-        self._spend(tx, ready, len(claim.jobs))
+        if isinstance(claim, RangeClaim):
+            self._spend(tx, ready, len(claim.jobs))
         return claim
 
     def _chosen(
@@ -170,21 +169,21 @@ class PgRanges(PgDeliveries):
 
     def _taken(
         self, tx: PgTx, asked: RangeAsked, chosen: ChosenShard, room: int
-    ) -> RangeClaim | None:
-        """The next jobs of a shard, as many as there is room for, covered by its range. None: there
-        are none any more, or somebody else was quicker."""
+    ) -> RangeClaim | RangeAsked:
+        """The next jobs of a shard, as many as there is room for, covered by its range. What is to
+        be asked for next: somebody else was quicker, or all that waits there has expired."""
         if not self._hold_as_seen(tx, asked.queue, chosen.number, chosen.seen):
-            return None
+            return asked
         found = self._due(tx, asked, chosen.lines, chosen.held, room)
         if chosen.arrived:
             found = self._merged(tx, asked, found, chosen.arrived[: min(room, MERGED)])[:room]
         if not found:
-            return None
+            return asked._replace(passed_over=asked.passed_over | {chosen.number})
         jobs = [job for _, some in found for job in some]
         through = (found[-1][0], jobs[-1].due_at, jobs[-1].id)
         fence = self._cover(tx, asked, chosen, through, len(chosen.flying or ()) + len(jobs))
         if fence is None:
-            return None
+            return asked
         return RangeClaim(asked.queue, chosen.number, fence, jobs, asked.now)
 
     def _hold_as_seen(self, tx: PgTx, queue: str, shard: int, seen: PgRange | None) -> bool:

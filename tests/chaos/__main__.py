@@ -10,8 +10,9 @@
 5. the same on DynamoDB Local with fewer jobs, and four dispatchers that share a queue
 6. the same on PostgreSQL
 7. effects that happen exactly once on PostgreSQL: workers that write in the transaction in which
-   their job is completed, killed and stopped, on a server that crashes
-8. processes on a server of PostgreSQL that dies again and again
+   their job is completed, killed and stopped, on a server that crashes, or whose standby takes over
+8. processes on a server of PostgreSQL that dies again and again; and on two that take turns, as
+   primary and synchronous standby
 9. the contract suite on other emulators of DynamoDB, a fresh part of it
 
 Each part prints its card; what fails is printed with what it takes to see it again. The sizes come
@@ -22,7 +23,7 @@ ONCUE_CHAOS_PENDING (10000 and 200000 jobs), ONCUE_CHAOS_DYNAMODB_JOBS (2000),
 ONCUE_CHAOS_DYNAMODB_KILLS (20), ONCUE_CHAOS_EMULATORS (45 seconds for each of them); for
 PostgreSQL: ONCUE_CHAOS_EFFECTS (10000 jobs), ONCUE_CHAOS_EFFECT_KILLS (50),
 ONCUE_CHAOS_POSTGRESQL_JOBS (5000), ONCUE_CHAOS_POSTGRESQL_KILLS (20),
-ONCUE_CHAOS_POSTGRESQL_RESTARTS (20).
+ONCUE_CHAOS_POSTGRESQL_RESTARTS (20), ONCUE_CHAOS_POSTGRESQL_FAIL_OVERS (10).
 """
 
 from __future__ import annotations
@@ -41,11 +42,12 @@ from tests.chaos.dynamodb import count_units, fight_duels, meet_crowd, play_stor
 from tests.chaos.effects import EffectRun
 from tests.chaos.kills import EVERYBODY, FOUR_DISPATCHERS, TWO_DISPATCHERS, Crew, KillRun
 from tests.chaos.places import unused_schema, unused_table
-from tests.chaos.restarts import restart_server
+from tests.chaos.restarts import crash_server
 from tests.proof import scenes
 from tests.servers import session
 from tests.servers.emulators import NotInstalled, endpoint_of
 from tests.servers.postgres import PostgresServer
+from tests.servers.standby import PostgresPair
 from tests.stores.kinds import store_maker
 
 # The promise is two seconds; starting a process in place of a dead one takes the rest.
@@ -75,6 +77,7 @@ def main() -> int:
         kill_on_postgresql,
         have_effects,
         restart_postgresql,
+        fail_over_postgresql,
         use_emulators,
     )
     green = [part(seed) for part in parts]
@@ -163,11 +166,23 @@ def kill_on_postgresql(seed: int) -> bool:
 
 
 def have_effects(seed: int) -> bool:
+    """The server crashes meanwhile; then, with fewer jobs, a standby takes over."""
     jobs, kills = size("EFFECTS", 10_000), size("EFFECT_KILLS", 50)
+    return all(
+        [
+            _have_effects(seed, jobs, kills, PostgresServer),
+            _have_effects(seed, jobs // 5, kills // 5, PostgresPair),
+        ]
+    )
+
+
+def _have_effects(
+    seed: int, jobs: int, kills: int, kind: type[PostgresServer | PostgresPair]
+) -> bool:
     print(f"\nEffects on PostgreSQL: {jobs:,} jobs, {kills} kills …", flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with PostgresServer(folder / "server", durable=True) as server:
+        with kind(folder / "server") as server:
             run = EffectRun(
                 folder,
                 server,
@@ -183,15 +198,25 @@ def have_effects(seed: int) -> bool:
 
 
 def restart_postgresql(seed: int) -> bool:
-    jobs, restarts = size("POSTGRESQL_JOBS", 5_000), size("POSTGRESQL_RESTARTS", 20)
-    print(
-        f"\nProcesses on PostgreSQL: {jobs:,} jobs, {restarts} deaths of the server …", flush=True
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        card = restart_server(
-            Path(folder),
+    return _crash(seed, size("POSTGRESQL_RESTARTS", 20), PostgresServer)
+
+
+def fail_over_postgresql(seed: int) -> bool:
+    return _crash(seed, size("POSTGRESQL_FAIL_OVERS", 10), PostgresPair)
+
+
+def _crash(seed: int, crashes: int, kind: type[PostgresServer | PostgresPair]) -> bool:
+    jobs = size("POSTGRESQL_JOBS", 5_000)
+    what = "deaths of the server" if kind is PostgresServer else "standbys take over"
+    print(f"\nProcesses on PostgreSQL: {jobs:,} jobs, {crashes} {what} …", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        logs = Path(name, "logs")
+        logs.mkdir()
+        card = crash_server(
+            logs,
+            kind(Path(name, "server")),
             jobs=jobs,
-            restarts=restarts,
+            crashes=crashes,
             seconds=size("SECONDS", 900),
             takeover_seconds=RESTART_TAKEOVER_SECONDS,
             seed=seed,

@@ -27,6 +27,7 @@ from oncue import ClaimLost, HandledJob, Scheduler
 from oncue.core.errors import StoreUnavailable
 from oncue.core.lifecycle import State
 from tests.servers.postgres import PostgresServer
+from tests.servers.standby import PostgresPair
 
 Habit = Literal["careful", "careless"]
 """Careless: the effect is committed first, and the job is completed by returning."""
@@ -138,7 +139,7 @@ class EffectRun:
     `crashes` times. Over after `seconds` at the latest."""
 
     folder: Path
-    server: PostgresServer
+    server: PostgresServer | PostgresPair
     jobs: int
     kills: int
     seconds: float
@@ -196,8 +197,10 @@ class EffectRun:
                 self._hit(one)
         due = self.kills * (1 + self._struck["crashes"]) // (self.crashes + 1)
         if self._struck["crashes"] < self.crashes and self._struck["kills"] >= due:
+            if not all((self.folder / one.name).exists() for one in self._alive):
+                return  # whoever starts without a server ends
             self._struck["crashes"] += 1
-            self.server.restart("immediate")
+            self.server.crash()
 
     def _hit(self, one: Struggler) -> None:
         if self._random.random() < STOPS:

@@ -19,6 +19,7 @@ from oncue.stores.dynamodb import creation
 from oncue.stores.dynamodb.address import TableAddress
 from oncue.stores.dynamodb.store import DynamoStore
 from oncue.stores.dynamodb.table import Table
+from oncue.stores.postgresql.address import PgAddress
 from tests.servers import dynamodb_endpoint
 from tests.servers.clients import dynamodb_client
 from tests.servers.postgres import postgres_url
@@ -58,7 +59,8 @@ def _kind(url: str) -> str:
 
 def unused_schema(server: str | None = None) -> str:
     """The URL of a schema that does not exist, on that server or on the session's."""
-    return f"{server or postgres_url()}?schema=kills{uuid4().hex}"
+    url = server or postgres_url()
+    return f"{url}{'&' if '?' in url else '?'}schema=kills{uuid4().hex}"
 
 
 def unused_table() -> str:
@@ -93,9 +95,9 @@ def _opened_schema(url: str) -> Iterator[Store]:
         yield store
     finally:
         store.close()
-        server, _, schema = url.partition("?schema=")
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+        address = PgAddress.read(url)
+        with psycopg.connect(address.conninfo, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA {address.schema} CASCADE".encode())
 
 
 def _new_store(name: str, client: Any) -> Store:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.kills import FOUR_DISPATCHERS, TWO_DISPATCHERS, KillRun
 from tests.chaos.places import unused_schema, unused_table
-from tests.chaos.restarts import restart_server
+from tests.chaos.restarts import crash_server
+from tests.servers.postgres import PostgresServer
+from tests.servers.standby import PostgresPair
 
 # The promise is two seconds. Here a process must be started, on a machine that is busy with other
 # tests; `make chaos` is stricter.
@@ -68,13 +72,17 @@ def test_every_promise_survives_processes_that_are_killed_on_postgresql(tmp_path
     assert card.green, f"\n{card}"
 
 
-def test_every_promise_survives_a_server_of_postgresql_that_dies(tmp_path: Path) -> None:
-    card = restart_server(
+@pytest.mark.parametrize("kind", [PostgresServer, PostgresPair])
+def test_every_promise_survives_a_server_of_postgresql_that_dies(
+    tmp_path: Path, kind: type[PostgresServer | PostgresPair]
+) -> None:
+    """It is restarted, or its standby takes over."""
+    card = crash_server(
         tmp_path,
-        jobs=1_000,
-        restarts=4,
+        kind(tmp_path / "server"),
+        jobs=500,
+        crashes=2,
         seconds=240,
         takeover_seconds=TAKEOVER_SECONDS,
-        seed=0,
     )
     assert card.green, f"\n{card}"

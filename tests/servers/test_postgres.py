@@ -15,6 +15,7 @@ import pytest
 from tests.servers import emulators, postgres
 from tests.servers.postgres import Mode, PostgresServer, debian_postgres, postgres_url
 from tests.servers.session import VARIABLE, NotStarted, begin
+from tests.servers.standby import PostgresPair
 from tests.servers.test_session import PATIENCE, ROOT, eventually
 
 VERSIONS = ["18", "15"] if debian_postgres() else ["18"]
@@ -121,6 +122,15 @@ def test_nothing_is_left_of_a_server_that_has_ended(server: PostgresServer, end)
         assert not server.processes()
     with pytest.raises(psycopg.OperationalError):
         ask(server.url, "SELECT 1")
+
+
+def test_a_standby_that_takes_over_has_what_the_primary_acknowledged(tmp_path: Path) -> None:
+    with PostgresPair(tmp_path) as pair:
+        remember(pair.url, "kept")
+        for kill in (False, True):
+            pair.crash(kill=kill)
+            remember(pair.url, f"kept, {kill}")
+        assert ask(pair.url, "SELECT word FROM words") == ["kept", "kept, False", "kept, True"]
 
 
 def test_settings_are_those_of_the_next_start(server: PostgresServer) -> None:

@@ -7,6 +7,7 @@ from psycopg import OperationalError
 from psycopg.conninfo import conninfo_to_dict
 
 from oncue.stores.postgresql.address import PgAddress
+from oncue.stores.postgresql.database import connect_options
 from oncue.stores.postgresql.trouble import translate
 
 
@@ -21,6 +22,19 @@ from oncue.stores.postgresql.trouble import translate
 )
 def test_libpq_is_told_what_the_url_says(url: str, told: dict[str, str]) -> None:
     assert conninfo_to_dict(PgAddress.read(url).conninfo) == told
+
+
+@pytest.mark.parametrize(
+    ("url", "seconds"),
+    [
+        ("postgresql://ada@db/jobs", 10),
+        ("postgresql://ada@db1,db2/jobs", 5),
+        ("postgresql:///jobs?host=db1,db2,db3,db4,db5,db6,db7", 2),
+        ("postgresql://ada@db1,db2/jobs?connect_timeout=7", None),
+    ],
+)
+def test_a_call_that_waits_ten_seconds_may_try_all_servers(url: str, seconds: int | None) -> None:
+    assert connect_options(PgAddress.read(url).conninfo).get("connect_timeout") == seconds
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ milliseconds: half of one, which is less than the commit of a claim takes.
 from __future__ import annotations
 
 import threading
+from typing import Any
+
+import psycopg
 
 from oncue.clock import SystemClock
 from oncue.core.errors import StoreError
@@ -23,8 +26,9 @@ _NOW = "SELECT extract(epoch FROM clock_timestamp())::double precision * 1000"
 
 
 class DatabaseClock:
-    """Implements `oncue.ports.clock.Clock`. Measured at the beginning and, by whoever asks next,
-    every ten seconds; in a thread of its own, so that nobody waits for it."""
+    """Implements `oncue.ports.clock.Clock`. Measured at the beginning, when another server has
+    taken over, and, by whoever asks next, every ten seconds; then in a thread of its own, so that
+    nobody waits for it."""
 
     def __init__(self, db: PgDatabase, clock: Clock | None = None) -> None:
         self._db = db
@@ -34,6 +38,7 @@ class DatabaseClock:
         self._measured = 0.0
         self._measuring = threading.Lock()
         self.measure()
+        db.met = self._measure_on
 
     def now(self) -> Moment:
         seconds = self._clock.monotonic()
@@ -54,14 +59,21 @@ class DatabaseClock:
         return round(self._offset_ms - self._wall_ms) / 1000
 
     def measure(self) -> None:
-        def ask(tx: PgTx) -> float:
-            offsets = []
-            for _ in range(SAMPLES):
-                theirs: float = tx.execute(_NOW).get
-                offsets.append(theirs - 1000 * self._clock.monotonic())
-            return max(offsets)
+        self._learn(self._db.once(self._ask))
 
-        self._offset_ms = self._db.once(ask)
+    def _measure_on(self, connection: psycopg.Connection[Any]) -> None:
+        self._learn(self._ask(PgTx(connection, self._db.statements)))
+
+    def _ask(self, tx: PgTx) -> float:
+        """The offset: that of the quickest answer."""
+        offsets = []
+        for _ in range(SAMPLES):
+            theirs: float = tx.execute(_NOW).get
+            offsets.append(theirs - 1000 * self._clock.monotonic())
+        return max(offsets)
+
+    def _learn(self, offset_ms: float) -> None:
+        self._offset_ms = offset_ms
         self._measured = self._clock.monotonic()
         self._wall_ms = self._clock.now() - 1000 * self._measured
 

@@ -19,6 +19,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import InterfaceError, OperationalError
+from psycopg import conninfo as libpq
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from oncue.clock import SystemClock
@@ -53,9 +54,8 @@ SESSION = (
 # Not `double precision[]`: none of these is long.
 _ARRAY = re.compile(r"(?<![:\w]):([a-z]\w*)(?=::\w+\[\])")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
-CONNECT_OPTIONS: dict[str, Any] = {
-    "client_encoding": "utf-8",
-    "connect_timeout": CONNECT_SECONDS,
+LEAST_CONNECT_SECONDS = 2  # libpq takes less for that
+_CONNECT_OPTIONS: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -75,6 +75,17 @@ def statements(schema: str) -> Statements:
         return text if schema == "oncue" else text.replace("oncue.", f"{schema}.")
 
     return Statements("oncue.stores.postgresql", convert)
+
+
+def connect_options(conninfo: str) -> dict[str, Any]:
+    """What libpq is told besides; what the URL says counts first. Servers that do not answer keep
+    nobody from the last one that the URL names: all are tried in the time that a call waits."""
+    told = libpq.conninfo_to_dict(conninfo)
+    servers = 1 + str(told.get("host") or told.get("hostaddr") or "").count(",")
+    seconds = max(int(CONNECT_SECONDS / servers), LEAST_CONNECT_SECONDS)
+    options = {"connect_timeout": seconds, **_CONNECT_OPTIONS}
+    unsaid = {name: value for name, value in options.items() if name not in told}
+    return {"client_encoding": "utf-8", **unsaid}
 
 
 AfterUnknown = Literal["ask", "repeat", "raise"]
@@ -97,6 +108,10 @@ class PgDatabase:
         self.place = address.shown
         self.told: Callable[[PgTx], None] = lambda tx: None
         """Called with every transaction that has news, once it is committed."""
+        self.connect_options = connect_options(address.conninfo)
+        self.met: Callable[[psycopg.Connection[Any]], None] = lambda connection: None
+        """Called with the first connection to a server that was started, or took over, since the
+        last one was made; before anybody uses it."""
         now_and_after_fork(self, PgDatabase._renew)
 
     def _renew(self) -> None:
@@ -105,6 +120,7 @@ class PgDatabase:
         self._opening = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
         self._listens: bool | None = None
+        self._server: object = None  # when the one was started that was met last
         self._closing = threading.Event()
 
     def _connections(self) -> ConnectionPool[psycopg.Connection[Any]]:
@@ -121,7 +137,11 @@ class PgDatabase:
                         timeout=CONNECT_SECONDS,
                         reconnect_timeout=CONNECT_SECONDS,
                         max_waiting=0,
-                        kwargs={"autocommit": True, "application_name": "oncue", **CONNECT_OPTIONS},
+                        kwargs={
+                            "autocommit": True,
+                            "application_name": "oncue",
+                            **self.connect_options,
+                        },
                         configure=self._configure,
                         open=True,
                     )
@@ -133,29 +153,38 @@ class PgDatabase:
         """Whether a connection stays with one process of the server, so that it can listen and
         remember settings and statements. A pooler between them gives numbers of its own."""
         if self._listens is None:
-            if self.address.listen == "auto":
-                with self.connect() as connection:
-                    row = connection.execute("SELECT pg_backend_pid()").fetchone()
-                    self._listens = row == (connection.info.backend_pid,)
-            else:
-                self._listens = self.address.listen == "yes"
-        return self._listens
+            with self.connect() as connection:
+                self._find_out(connection)
+        return bool(self._listens)
+
+    def _find_out(self, connection: psycopg.Connection[Any]) -> None:
+        if self.address.listen == "auto":
+            row = connection.execute("SELECT pg_backend_pid()").fetchone()
+            self._listens = row == (connection.info.backend_pid,)
+        else:
+            self._listens = self.address.listen == "yes"
 
     def connect(self) -> psycopg.Connection[Any]:
         """A connection outside the pool."""
         return psycopg.connect(
-            self.address.conninfo, autocommit=True, application_name="oncue", **CONNECT_OPTIONS
+            self.address.conninfo, autocommit=True, application_name="oncue", **self.connect_options
         )
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         """Plans must not depend on the values of parameters, nor on how many jobs there were when
         statistics were last taken: each statement has an index that is made for it. Planning a
         statement costs more than running it, so it is planned once for each connection."""
-        if not self.listens:  # behind a pooler, settings would reach other clients
+        if self._listens is None:  # on this connection: to make another may take long
+            self._find_out(connection)
+        if not self._listens:  # behind a pooler, settings would reach other clients
             connection.prepare_threshold = None
             return
         connection.execute(SESSION.encode(), prepare=False)
         connection.prepare_threshold, connection.prepared_max = 0, None
+        began = connection.execute("SELECT pg_postmaster_start_time()", prepare=False).fetchone()
+        if began != self._server:
+            self.met(connection)
+            self._server = began
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -280,8 +309,8 @@ class PgDatabase:
                 self._give_up_after(ends, lost)
             except psycopg.errors.InvalidParameterValue:  # it knows no such transaction
                 raise self._unknown_outcome() from None
-            except (OperationalError, InterfaceError) as error:
-                self._give_up_after(ends, error)
+            except (OperationalError, InterfaceError):
+                self._give_up_after(ends, lost)
             self._closing.wait(0.05)
         return False
 

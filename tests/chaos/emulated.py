@@ -1,5 +1,6 @@
-"""The contract suite on another emulator of DynamoDB: python -m tests.chaos.emulated NAME SECONDS
-SEED. Tests are drawn in the order of the seed until the time is over; at least `FEWEST` must run.
+"""The contract suite on another server than usual, an emulator of DynamoDB or the oldest version of
+PostgreSQL that is promised: python -m tests.chaos.emulated NAME SECONDS SEED. Tests are drawn in
+the order of the seed until the time is over; at least `FEWEST` must run.
 
 What is left out here by name are deviations of an emulator from DynamoDB Local, each with what the
 emulator does.
@@ -16,26 +17,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.emulators import CHOICE
+from tests.servers.emulators import CHOICE, endpoint_of
+from tests.servers.postgres import postgres_url
+from tests.stores.postgres import VERSION
 
 SUITE = Path(__file__).parents[1] / "contract"
 FEWEST = 20
-LEFT_OUT: Mapping[str, Mapping[str, str]] = {"dynoxide": {}, "ministack": {}}
-"""By emulator: beginnings of names of tests, and why."""
+OLDEST = "14"
+"""Version of PostgreSQL."""
+LEFT_OUT: Mapping[str, Mapping[str, str]] = {"dynoxide": {}, "ministack": {}, OLDEST: {}}
+"""By server: beginnings of names of tests, and why."""
+
+
+def start(server: str) -> str:
+    """Its address."""
+    return postgres_url(server) if server == OLDEST else endpoint_of(server)
 
 
 class Drawing:
-    """Chooses the tests of DynamoDB in a random order, and ends in time."""
+    """Chooses the tests of one kind of store in a random order, and ends in time."""
 
-    def __init__(self, emulator: str, seconds: float, seed: int) -> None:
-        self._left_out = tuple(LEFT_OUT[emulator])
+    def __init__(self, server: str, seconds: float, seed: int) -> None:
+        self._kind = "postgresql" if server == OLDEST else "dynamodb"
+        self._left_out = tuple(LEFT_OUT[server])
         self._ends = time.monotonic() + seconds
         self._random = random.Random(seed)
         self.passed = self.failed = 0
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        wanted = [one for one in items if "dynamodb" in one.name and not self._omits(one)]
+        wanted = [one for one in items if self._kind in one.name and not self._omits(one)]
         items[:] = self._random.sample(wanted, len(wanted))
 
     def _omits(self, item: pytest.Item) -> bool:
@@ -51,14 +62,14 @@ class Drawing:
         self.failed += report.failed
 
 
-def main(emulator: str, seconds: str, seed: str) -> int:
-    os.environ[CHOICE] = emulator
-    drawing = Drawing(emulator, float(seconds), int(seed))
+def main(server: str, seconds: str, seed: str) -> int:
+    os.environ[VERSION if server == OLDEST else CHOICE] = server
+    drawing = Drawing(server, float(seconds), int(seed))
     quiet = ["-p", "no:xdist", "--no-header", "--tb=short", "--show-capture=no", "-qq"]
     ended = pytest.main([str(SUITE), *quiet, "-m", "not slow"], plugins=[drawing])
     usual = (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED)
-    left_out = f", {len(LEFT_OUT[emulator])} kinds left out" if LEFT_OUT[emulator] else ""
-    print(f"{emulator}: {drawing.passed} tests of the contract passed{left_out}", flush=True)
+    left_out = f", {len(LEFT_OUT[server])} kinds left out" if LEFT_OUT[server] else ""
+    print(f"{server}: {drawing.passed} tests of the contract passed{left_out}", flush=True)
     return int(ended not in usual or bool(drawing.failed) or drawing.passed < FEWEST)
 
 

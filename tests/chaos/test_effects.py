@@ -35,7 +35,7 @@ def test_every_effect_happens_once_although_workers_are_killed_and_stopped(
 def test_a_worker_that_completes_its_jobs_afterwards_is_found_out(
     tmp_path: Path, server: PostgresServer
 ) -> None:
-    run = EffectRun(tmp_path, server, jobs=300, kills=6, seconds=240, habit="careless")
+    run = EffectRun(tmp_path, server, jobs=600, kills=6, seconds=240, habit="careless")
     card = run.run()
     assert card.repeated > 0, card
 

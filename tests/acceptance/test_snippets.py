@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import indent
 from uuid import uuid4
 
 import psycopg
@@ -26,6 +27,7 @@ SCHEDULES_PRELUDE, *SCHEDULES = blocks("docs/schedules.md", "python")
 PROGRESS = blocks("docs/progress.md", "python")
 SQS_DELAYS = blocks("docs/sqs-delays.md", "python")
 CELERY = blocks("docs/celery.md", "python")
+POSTGRESQL = blocks("docs/postgresql.md", "python")
 POSTGRES = "postgresql://app@db.example.com/shop"
 TARGETS = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
 
@@ -73,6 +75,16 @@ def test_a_snippet_of_the_guide_prints_what_it_says(block: Block, tmp_path: Path
         return
     with own_database() as url:
         prints_what_it_says(block, PRELUDE.text + block.text.replace(POSTGRES, url), tmp_path)
+
+
+def test_the_snippets_about_postgresql_store_and_do_what_they_say(tmp_path: Path) -> None:
+    """In the program around them, which has the names and tables that they speak of."""
+    psycopg3, libraries, asyncio, handler = (block.text for block in POSTGRESQL)
+    program = (Path(__file__).parent / "postgresql_shop.py").read_text("utf-8")
+    program = program.replace("    # ASYNC\n", indent(asyncio, "    "))
+    program = program.replace("# SYNC\n", psycopg3 + libraries + handler)
+    with own_database() as url:
+        assert run_python(tmp_path, "-c", program, url) == "4 orders, 4 jobs, balance 93\n"
 
 
 @contextmanager

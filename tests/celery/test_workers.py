@@ -18,6 +18,7 @@ from oncue.clock import SystemClock
 from tests.celery.conftest import OpenShop
 from tests.celery.shop import PATIENCE, pollers
 from tests.servers import redis_url
+from tests.stores.postgres import own_url
 
 # Of Celery, when it calls the client of Redis.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")
@@ -44,7 +45,9 @@ def steps(self):
 
 
 def test_canvases_and_retries_run_when_they_are_due(broker: str, open_shop: OpenShop) -> None:
-    shop = open_shop(broker, backend=redis_url(), clock=SystemClock())
+    """With Redis, the store is PostgreSQL; with RabbitMQ, it is memory."""
+    store = own_url() if broker.startswith("redis:") else "memory:"
+    shop = open_shop(broker, backend=redis_url(), clock=SystemClock(), store=store)
     shop.install(threshold=0, poll_seconds=0.05)
     others = pollers()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from tests.aws.adopt.rig import TaskRig, WaiterRig, message, task
 from tests.servers import dynamodb_endpoint
 
 from .on_dynamodb import CREDENTIALS, new_url
+from .on_postgresql import unused_url
 from .terminal import Ended, run
 
 
@@ -57,8 +58,11 @@ def test_messages_are_taken_over_and_what_is_malformed_is_named(
     cue.close()
 
 
-def test_tasks_are_taken_over_into_a_table_of_oncue(tasks: TaskRig, tmp_path: Path) -> None:
-    url = new_url()
+@pytest.mark.parametrize("make", [new_url, unused_url], ids=["dynamodb", "postgresql"])
+def test_tasks_are_taken_over_into_a_store_of_oncue(
+    make: Callable[[], str], tasks: TaskRig, tmp_path: Path
+) -> None:
+    url = make()
     tasks.put(task("a"), task("b", status="STARTED"))
     ended = adopt(tmp_path, "task-scheduler", tasks.name, "--json", ONCUE_STORE=url)
     assert ended.code == 0, ended.err

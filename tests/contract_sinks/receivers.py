@@ -80,7 +80,7 @@ class SqsReceiver(Receiver):
 
     def __init__(self) -> None:
         endpoint = ministack_endpoint()
-        name = f"q-{uuid4().hex}{self.ending}"
+        self.name = name = f"q-{uuid4().hex}{self.ending}"
         self.sqs = SqsAddress(name, "eu-central-1", endpoint).connect()
         attributes = {"FifoQueue": "true"} if self.ending else {}
         self.url = self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]

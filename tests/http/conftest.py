@@ -7,18 +7,22 @@ import pytest
 
 from oncue import Client, Scheduler
 from tests.http.server import Server, running_server
+from tests.stores.postgres import own_url
 
 ON_HOSTILE_TOO = frozenset({"test_jobs", "test_batch", "test_fencing", "test_workers"})
 """Modules whose tests run on the hostile store, too: those about the life of jobs."""
+ON_POSTGRESQL_TOO = frozenset({"test_tasks", "test_agenda"})
+"""… and on PostgreSQL: those in which HTTP is that of other systems."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.module.__name__.split(".")[-1]
-    if "server" in metafunc.fixturenames and module in ON_HOSTILE_TOO:
-        kinds = {"sqlite": None, "hostile": "calm"}
-        metafunc.parametrize(
-            "server", kinds.values(), indirect=True, ids=list(kinds), scope="module"
-        )
+    if "server" in metafunc.fixturenames:
+        kinds = ["sqlite"]
+        kinds += ["hostile"] if module in ON_HOSTILE_TOO else []
+        kinds += ["postgresql"] if module in ON_POSTGRESQL_TOO else []
+        if len(kinds) > 1:
+            metafunc.parametrize("server", kinds, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +31,10 @@ def server(
 ) -> Iterator[Server]:
     """One server for a whole module: tests keep apart by their queues, keys and owners."""
     folder: Path = tmp_path_factory.mktemp("server")
-    with running_server(folder, weather=getattr(request, "param", None)) as running:
+    kind = getattr(request, "param", "sqlite")
+    weather = "calm" if kind == "hostile" else None
+    store = own_url() if kind == "postgresql" else None
+    with running_server(folder, weather=weather, store=store) as running:
         yield running
 
 

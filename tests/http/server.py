@@ -40,13 +40,19 @@ class Reply(NamedTuple):
 
 class Server:
     """`oncue serve` in a process of its own. What it says is in `said`. `weather`: on a hostile
-    store, see `tests/stores/program.py`."""
+    store, see `tests/stores/program.py`. `store`: its URL; a file in the folder if there is none.
+    """
 
     def __init__(
-        self, folder: Path, *arguments: str, weather: str | None = None, **environment: str
+        self,
+        folder: Path,
+        *arguments: str,
+        weather: str | None = None,
+        store: str | None = None,
+        **environment: str,
     ) -> None:
         self.folder = folder
-        self.store = f"sqlite:///{folder / 'jobs.db'}"
+        self.store = store or f"sqlite:///{folder / 'jobs.db'}"
         self.process = Program(
             *([] if weather is None else [weather]),
             *("--store", self.store, "serve", *arguments),
@@ -141,11 +147,15 @@ class Server:
 
 @contextmanager
 def running_server(
-    folder: Path, *arguments: str, weather: str | None = None, **environment: str
+    folder: Path,
+    *arguments: str,
+    weather: str | None = None,
+    store: str | None = None,
+    **environment: str,
 ) -> Iterator[Server]:
-    """A server on a store in `folder`, stopped in the end; `arguments` are those of `serve`."""
+    """A server, stopped in the end; `arguments` are those of `serve`, others those of `Server`."""
     port = () if "--port" in arguments else ("--port", "0")
-    server = Server(folder, *port, *arguments, weather=weather, **environment)
+    server = Server(folder, *port, *arguments, weather=weather, store=store, **environment)
     try:
         server.wait_until_listening()
         yield server

@@ -26,6 +26,7 @@ from oncue import InvalidInput, Scheduler
 from oncue.integrations.flask import EXAMPLES, blueprint, create_app
 from oncue.usecases.tokens import Access
 from tests.cli.terminal import environment, wait_until
+from tests.stores.postgres import own_url
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "seed_001"
 SCENARIO = json.loads((FIXTURES / "scenario.json").read_text("utf-8"))
@@ -126,7 +127,7 @@ def test_flask_run_triggers_the_scenarios_two_jobs_by_logging_them(tmp_path: Pat
 
 
 def test_under_the_reloader_each_job_is_delivered_once(tmp_path: Path) -> None:
-    store = f"sqlite:///{tmp_path / 'jobs.db'}"
+    store = own_url()
     with flask_run(tmp_path, "--reload", ONCUE_STORE=store) as running:
         answers = [running.post(row["event"]) for row in SCENARIO]
         assert {reply.status for reply in answers} == {201}
@@ -296,14 +297,16 @@ for number in range(10):
 """
 
 
-def test_workers_may_be_forked_after_the_application_was_loaded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_workers_may_be_forked_after_the_application_was_loaded(kind: str, tmp_path: Path) -> None:
+    store = own_url() if kind == "postgresql" else f"sqlite:///{tmp_path / 'jobs.db'}"
     subprocess.run(
         [sys.executable, "-c", FORKING],
-        env=environment({"ONCUE_STORE": f"sqlite:///{tmp_path / 'jobs.db'}"}),
+        env=environment({"ONCUE_STORE": store}),
         timeout=60.0,
         check=True,
     )
-    with Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as cue:
+    with Scheduler(store) as cue:
         assert len(list(cue.events())) == 10
 
 

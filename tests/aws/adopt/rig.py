@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, ClassVar, cast
 from uuid import uuid4
 
@@ -22,13 +23,13 @@ from oncue.core.job import Job, JobFilter
 from oncue.core.moment import Moment, parse
 from oncue.ports.store import Store
 from oncue.stores.dynamodb.table import Table
-from oncue.stores.memory import MemoryStore
 from oncue_bench.dynamodb.wrapped import Call, WrappedClient
-from tests.stores.dynamo import client, open_dynamo
+from tests.stores.dynamo import client
+from tests.stores.kinds import open_kind
 
 NOW = parse("2122-03-04T12:00:00Z")  # not in the past: the emulator removes what has expired
 HOUR = 3600
-STORES = ("memory", "dynamodb")
+STORES = ("memory", "dynamodb", "postgresql")
 
 
 class Killed(BaseException):
@@ -72,9 +73,7 @@ class Rig:
 
     def __init__(self, kind: str = "memory") -> None:
         self.clock = FakeClock(NOW)
-        self.store: Store = (
-            MemoryStore(self.clock) if kind == "memory" else open_dynamo(self.clock, 2)
-        )
+        self.store: Store = open_kind(kind, Path(), self.clock, shards=2)
         self.cue = Scheduler(self.store, clock=self.clock)
         self.name = f"others-{uuid4().hex}"
         kinds = [

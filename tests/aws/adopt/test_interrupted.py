@@ -77,7 +77,7 @@ def kill(number: int) -> Callable[[int], None]:
         (waiter, "memory", "before"),
         (waiter, "dynamodb", "after"),
         (tasks, "memory", "before"),
-        (tasks, "memory", "after"),
+        (tasks, "postgresql", "after"),
     ],
 )
 def test_a_run_that_was_killed_is_completed_by_the_next(

@@ -139,7 +139,7 @@ def test_a_payload_that_is_no_message_is_refused_or_fails(place: Place) -> None:
     assert place.cue.job(old.id).state is State.FAILED
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])
+@pytest.mark.parametrize("kind", ["sqlite", "dynamodb", "postgresql"])
 def test_every_store_keeps_messages(kind: str, tmp_path: Path) -> None:
     clock = FakeClock(SystemClock().now())
     place = Place(cue=Scheduler(open_kind(kind, tmp_path / "jobs.db", clock)))

@@ -195,6 +195,9 @@ def test_a_store_moves_to_a_file_and_back(place: Database) -> None:
     place.run("restore", "d.ndjson", "--dry-run")
     place.run("dump", "e.ndjson", "--store", "sqlite:///n.db")
     there = with_password(unused_url())
+    told = place.run("restore", "e.ndjson", "--store", f"{there}&migrate=no", code=5).err
+    assert told.startswith("Error: 127.0.0.1:")
+    assert told.endswith("that 'oncue migrate --dry-run' prints. Nothing was stored.\n")
     assert "Stored 30 jobs" in place.run("restore", "e.ndjson", "--store", there).out
 
 

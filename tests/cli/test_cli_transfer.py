@@ -101,7 +101,7 @@ def test_schedules_rules_and_events_move_too_and_are_counted(tmp_path: Path) -> 
     ended = restore(file)
     assert ended.out == (
         f"Stored {what}.\n"
-        "Paused: held, beats, loads. Resume them with: oncue queues resume NAME\n"
+        "Paused: held, beats, loads. Resume them, in this store, with: oncue queues resume NAME\n"
         "Paused when they were dumped: held.\n"
     )
     with Scheduler(f"sqlite:///{tmp_path}/new.db") as cue:
@@ -255,7 +255,10 @@ def restore(file: Path, *options: str, store: str = "new.db") -> Any:
 
 def test_restored_queues_are_paused_and_it_says_so(dumped: Path) -> None:
     ended = restore(dumped)
-    assert "Paused: default, mail. Resume them with: oncue queues resume NAME" in ended.out
+    assert (
+        "Paused: default, mail. Resume them, in this store, with: oncue queues resume NAME"
+        in ended.out
+    )
     assert all(queue.paused for queue in queues(dumped.parent / "new.db").values())
     ended = restore(dumped, "--release")
     assert f"Existed already, and not changed: {FEW + 1} jobs." in ended.out

@@ -124,7 +124,7 @@ def _indexes(db: PgDatabase) -> Iterator[DoctorFinding]:
         )
         yield bad(
             f"{what}: calls that need it read the whole table, or store what must not be twice.",
-            f"As the owner of the tables: {one.remedy}",
+            f"As the owner of the tables, outside a transaction: {one.remedy}",
         )
     if not lacking:
         yield ok(f"all {len(health.wanted_indexes(db))} are there and valid.")

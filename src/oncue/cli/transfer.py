@@ -213,7 +213,7 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
         "These queues are different here, and were not changed: {}.": restored.kept_queues,
         "These schedules are different here, and were not changed: {}.": restored.kept_schedules,
         "These rules are different here, and were not changed: {}.": restored.kept_rules,
-        "Paused: {}. Resume them with: oncue queues resume NAME": (
+        "Paused: {}. Resume them, in this store, with: oncue queues resume NAME": (
             [] if dry_run else restored.paused
         ),
         "Paused when they were dumped: {}.": restored.paused_before,

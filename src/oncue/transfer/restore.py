@@ -209,6 +209,8 @@ class Restore:
                 stored, events = self._admit(page, rules)
         except (KeyTaken, EventIdTaken, StoreError) as problem:
             where = f"lines {page.first_line} to {number}: "
+            if isinstance(problem, StoreError) and self._create is not None:
+                where = ""  # the store cannot be made, whatever the lines are
             so_far = self._so_far()
             if not self._dry_run and self._create is None:  # a page is not stored as a whole
                 so_far = (

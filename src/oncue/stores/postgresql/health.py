@@ -11,7 +11,7 @@ from oncue.stores.postgresql.tx import Params
 LONG_SECONDS = 300
 _COMMENT = re.compile(r"--.*")
 _TABLE = re.compile(r"^CREATE TABLE (\w+)\.(\w+) \(([^;]*);", re.MULTILINE)
-_KEY = re.compile(r"(?:CONSTRAINT \w+ )?PRIMARY KEY \([^)]*\)(?: WITH \([^)]*\))?")
+_KEY = re.compile(r"(?:CONSTRAINT (\w+) )?PRIMARY KEY (\([^)]*\)(?: WITH \([^)]*\))?)")
 _KEY_COLUMN = re.compile(r"^\s*(\w+) .*PRIMARY KEY", re.MULTILINE)
 _INDEX = re.compile(r"^CREATE (?:UNIQUE )?INDEX (\w+) ON (\w+)\.(\w+)[^;]*;", re.MULTILINE)
 _DROPPED = re.compile(r"^DROP (?:TABLE|INDEX) (?:IF EXISTS )?\w+\.(\w+)", re.MULTILINE)
@@ -128,26 +128,32 @@ def lacking_indexes(db: PgDatabase) -> list[LackingIndex]:
 
 
 def wanted_indexes(db: PgDatabase) -> dict[tuple[str, str], str]:
-    """By table and name ("" for the primary key), the SQL that creates it."""
+    """By table and name ("" for the primary key), the SQL that creates it while others work."""
     wanted: dict[tuple[str, str], str] = {}
     for migration in db.statements.migrations:
         text = _COMMENT.sub("", migration)
         for gone in _DROPPED.findall(text):
             wanted = {place: sql for place, sql in wanted.items() if gone not in place}
         for schema, table, columns in _TABLE.findall(text):
-            if key := _primary_key(columns):
-                wanted[table, ""] = f"ALTER TABLE {schema}.{table} ADD {key};"
+            if key := _primary_key(f"{schema}.{table}", columns):
+                wanted[table, ""] = key
         for create in _INDEX.finditer(text):
-            wanted[create[3], create[1]] = " ".join(create[0].split())
+            sql = " ".join(create[0].split())
+            wanted[create[3], create[1]] = sql.replace(" INDEX ", " INDEX CONCURRENTLY ", 1)
     return wanted
 
 
-def _primary_key(columns: str) -> str | None:
-    """The constraint that the columns of a table are created with."""
-    if key := _KEY.search(columns):
-        return key[0]
-    column = _KEY_COLUMN.search(columns)
-    return None if column is None else f"PRIMARY KEY ({column[1]})"
+def _primary_key(table: str, columns: str) -> str | None:
+    """What makes the primary key with which a table of these columns is created."""
+    key, column = _KEY.search(columns), _KEY_COLUMN.search(columns)
+    if key is None and column is None:
+        return None
+    name = (key and key[1]) or f"{table.partition('.')[2]}_pkey"
+    of = key[2] if key else f"({column and column[1]})"
+    return (
+        f"CREATE UNIQUE INDEX CONCURRENTLY {name} ON {table} {of}; "
+        f"ALTER TABLE {table} ADD PRIMARY KEY USING INDEX {name};"
+    )
 
 
 def connections(db: PgDatabase) -> PgConnections:

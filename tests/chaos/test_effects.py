@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from oncue import Scheduler
 from oncue.core.lifecycle import State
@@ -16,12 +14,6 @@ from tests.chaos.effects import QUEUE, EffectRun, effects, make_table, set_queue
 from tests.servers.postgres import PostgresServer
 
 PATIENCE_SECONDS = 60.0
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[PostgresServer]:
-    with PostgresServer(tmp_path / "server", durable=True) as server:
-        yield server
 
 
 def test_every_effect_happens_once_although_workers_are_killed_and_stopped(

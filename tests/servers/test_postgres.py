@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -26,12 +25,6 @@ print(postgres_url(), begin().folder, flush=True)
 input()
 """
 OF_ALL = "SELECT pid FROM pg_stat_activity"
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[PostgresServer]:
-    with PostgresServer(tmp_path) as server:
-        yield server
 
 
 def ask(url: str, query: str) -> list[str]:

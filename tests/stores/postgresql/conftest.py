@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,7 +13,7 @@ from oncue import Scheduler
 from oncue.clock import FakeClock, SystemClock
 from oncue.stores.postgresql import database
 from tests.contract.desk import Desk
-from tests.servers.postgres import PostgresServer
+from tests.servers.fixtures import server as server
 from tests.stores.postgres import open_postgres, url_of
 from tests.stores.postgresql.faults import SOON
 
@@ -69,12 +68,6 @@ def desk() -> Iterator[Desk]:
     clock = FakeClock()
     with closing(open_postgres(clock, 4)) as store:
         yield Desk(store, clock)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[PostgresServer]:
-    with PostgresServer(tmp_path) as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,0 +1,3 @@
+"""A server to break."""
+
+from tests.servers.fixtures import server as server

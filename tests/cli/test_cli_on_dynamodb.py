@@ -1,97 +1,20 @@
-"""Every command on a DynamoDB table, as a newcomer tries them."""
+"""What commands say on a DynamoDB table only."""
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from oncue import Scheduler, State
-from oncue.cli.app import COMMANDS
-from tests.program import Program
-
-from .on_dynamodb import CREDENTIALS, new_url
-from .terminal import PATIENCE_SECONDS, Ended, environment, run, wait_until
-
-SECRET = "very-secret"
-APP = """
-import os
-from oncue import Scheduler, State
-cue = Scheduler(os.environ["ONCUE_STORE"])
-cue.handler("mail")(lambda job: print("mail to", job.payload["to"], flush=True))
-"""
-RULE = {
-    "name": "load",
-    "queue": "loads",
-    "dependencies": [{"type": "TABLE", "resourceId": "orders", "lifeDuration": 60}],
-}
-EVENT = {
-    "eventType": "TABLE",
-    "eventResourceId": "orders",
-    "eventTimestamp": "2026-01-01T12:00:00Z",
-}
-TRIED = {
-    "aws",
-    *("migrate", "config", "jobs", "tasks", "queues", "rules", "events", "schedules", "top"),
-    "nodes",
-    *("forecast", "reclaim", "worker", "serve", "dump", "restore", "token", "doctor", "bench"),
-    "inbox",
-    "adopt",  # in test_cli_adopt.py
-}
-
-
-class Place:
-    """A folder in which the settings name a table."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.url = new_url()
-        self.env = {**CREDENTIALS, "ONCUE_STORE": self.url}
-
-    def run(self, *arguments: str, code: int = 0) -> Ended:
-        ended = run(*arguments, cwd=self.folder, env=self.env)
-        assert ended.code == code, ended.err
-        assert SECRET not in ended.out + ended.err
-        assert "Traceback" not in ended.err
-        return ended
-
-    def write(self, name: str, content: object) -> None:
-        (self.folder / name).write_text(
-            content if isinstance(content, str) else json.dumps(content)
-        )
+from .on_dynamodb import CREDENTIALS
+from .on_servers import Place, ready
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, str(value))
-    return Place(tmp_path)
-
-
-def test_every_command_is_tried_here() -> None:
-    assert set(COMMANDS) - TRIED == {"cost", "completion"}, "they need no store"
-
-
-def test_jobs(place: Place) -> None:
-    job = place.run("jobs", "add", "--queue", "mail", "--owner", "ada", '{"to": "ada"}', "--json")
-    name = job.json["id"]
-    place.run("jobs", "add", "--queue", "mail", "--id", "mine", "--delay", "2h", "--key", "k", "1")
-    for choice in (["--queue", "mail"], ["--owner", "ada"], ["--queue", "mail", "--key", "k"]):
-        assert place.run("jobs", "list", *choice, "--json").json["items"]
-    assert "waits to be taken" in place.run("jobs", "explain", name).out
-    assert "2h" not in place.run("jobs", "show", "mine").err
-    place.run("jobs", "reprioritise", "--priority", "3", "mine")
-    place.run("jobs", "move", "--queue", "mail", "--owner", "ada", "--to", "letters", "--yes")
-    place.run("jobs", "run", "mine")
-    place.run("jobs", "cancel", "mine")
-    place.run("jobs", "retry", "mine")
-    assert "1 job would be cancelled" in place.run("jobs", "cancel", "--queue", "mail", "-n").out
-    place.write("l.ndjson", '{"queue": "mail", "delay": 60, "payload": {"to": "ada"}}\n')
-    assert place.run("jobs", "load", "l.ndjson").out.startswith("1 stored")
-    assert place.run("jobs", "load", "l.ndjson").out.startswith("0 stored, 1 there already")
+    return ready("dynamodb", tmp_path)
 
 
 def test_what_the_table_cannot_answer_is_said_with_another_way(place: Place) -> None:
@@ -100,7 +23,6 @@ def test_what_the_table_cannot_answer_is_said_with_another_way(place: Place) -> 
         "Error: This store cannot list the jobs of all queues together (it lacks"
     )
     assert "Name a rule" in place.run("events", "list", code=5).err
-    assert "only SQLite stores can be measured" in place.run("bench", code=2).err
 
 
 def test_queues_and_what_is_seen_of_them(place: Place) -> None:
@@ -115,73 +37,6 @@ def test_queues_and_what_is_seen_of_them(place: Place) -> None:
     assert "The rate, 4,000/s, is what the partitions" in told.err
     assert place.run("forecast", "--json").json["rate_origin"] == "shards"
     place.run("queues", "delete", "mail", "--yes")
-
-
-def test_tasks(place: Place) -> None:
-    task = place.run("tasks", "add", "ada", "--after-days", "15", '{"text": "call"}', "--json").json
-    assert [one["requestId"] for one in place.run("tasks", "list", "ada", "--json").json["items"]]
-    assert place.run("tasks", "show", "ada", task["requestId"], "--json").json["text"] == "call"
-    place.run("tasks", "remove", "ada", task["requestId"])
-    assert place.run("tasks", "list", "ada", "--json").json["items"] == []
-
-
-def test_rules_events_schedules_and_tokens(place: Place) -> None:
-    place.write("rules.json", RULE)
-    place.run("rules", "apply", "rules.json")
-    place.write("event.json", EVENT)
-    assert "1 job created" in place.run("events", "send", "event.json").out
-    assert "orders" in place.run("events", "list", "--rule", "load").out
-    place.run("rules", "explain", "load")
-    place.run("rules", "delete", "load", "--yes")
-    place.write("schedules.json", {"name": "nightly", "cron": "0 2 * * *", "queue": "mail"})
-    place.run("schedules", "apply", "schedules.json")
-    assert "nightly" in place.run("schedules", "list").out
-    place.run("schedules", "next", "nightly")
-    place.run("schedules", "pause", "nightly")
-    place.run("schedules", "resume", "nightly")
-    place.run("schedules", "delete", "nightly", "--yes")
-    token = place.run("token", "create", "--scope", "read", "--json").json
-    place.run("token", "revoke", token["id"])
-
-
-def test_work_is_done_and_the_processes_are_seen(place: Place) -> None:
-    place.write("app.py", APP)
-    place.run("jobs", "add", "--queue", "mail", '{"to": "ada"}')
-    worked = place.run("worker", "app:cue", "--until-empty")
-    assert "mail to ada" in worked.out
-    assert "store dynamodb oncue-" in worked.err
-    assert "0 claims seen" in place.run("reclaim", "--dry-run").out
-    assert "store dynamodb oncue-" in _served(place)
-    place.run("config", "show")
-
-
-def _served(place: Place) -> str:
-    """What `oncue serve` says between its start and its stop. It delivers a job meanwhile."""
-    with (
-        Scheduler(place.url) as cue,
-        Program(
-            *("serve", "--port", "0"),
-            cwd=place.folder,
-            env=environment(place.env),
-            stderr=subprocess.PIPE,
-        ) as serving,
-    ):
-        cue.set_queue("out", sink="log:")
-        job = cue.schedule(1, queue="out")
-        wait_until(lambda: cue.job(job.id).state is State.SUCCEEDED)
-        wait_until(lambda: "delivers out" in place.run("nodes").out)
-        serving.send_signal(signal.SIGTERM)
-        assert serving.wait(PATIENCE_SECONDS) == 0
-        assert serving.stderr is not None
-        return str(serving.stderr.read())
-
-
-def test_a_store_moves_to_a_file_and_back(place: Place) -> None:
-    with Scheduler(place.url) as cue:
-        cue.schedule_many({"queue": "mail", "delay": 60 + n, "payload": n} for n in range(30))
-    assert "Dumped 30 jobs and 1 queue" in place.run("dump", "d.ndjson").err
-    assert "Stored 30 jobs" in place.run("restore", "d.ndjson", "--store", "sqlite:///n.db").out
-    place.run("restore", "d.ndjson", "--dry-run")
 
 
 def test_a_lambda_handler_runs_on_a_table(place: Place) -> None:

@@ -148,7 +148,9 @@ CASES: dict[str, Case] = {
     "fail": Case(lambda desk, one: desk.fail(one), claimed),
     "retry": Case(lambda desk, one: desk.retry(one, due_at=desk.now + 5), claimed),
     "release": Case(lambda desk, one: desk.release(one), claimed),
-    "touch": Case(lambda desk, one: desk.touch(one, start=True), claimed),
+    "touch": Case(
+        lambda desk, one: desk.touch(one, start=True), claimed, "AS j SET state = t.state"
+    ),
     "operation": Case(lambda desk, one: desk.put_operation(one, "step"), claimed),
     "cancel": Case(lambda desk, _: desk.cancel("a"), lambda desk: desk.add("a", due_in=60)),
     "amend": Case(

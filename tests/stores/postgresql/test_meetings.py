@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,10 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.changes import ChangeVerb, JobChange
-from oncue.core.job import NewJob
+from oncue.core.fencing import Refused, Settlement
+from oncue.core.job import Claimed, NewJob
+from oncue.core.lease import Touch, Touched
+from oncue.core.lifecycle import State, Verb
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker
 from oncue.ports.claims import RangeClaim
@@ -193,3 +196,46 @@ def test_a_queue_is_not_deleted_while_a_job_comes_into_it(
     assert not first.insert([new], now)
     assert [queue.name for queue in second.queues()] == ["q"]
     assert second.get("d") is not None
+
+
+def touched(store: PgStore, *claims: Claimed) -> list[Touched | Refused]:
+    touches = [Touch(one.id, one.epoch, 60.0) for one in claims]
+    return store.touch(touches, store.clock.now())
+
+
+def claimed(store: PgStore) -> list[Claimed]:
+    [claims] = store.claim([QUEUE], [Taker("ada", 10)], store.clock.now(), nonce="n")
+    return claims
+
+
+def test_a_heartbeat_sees_what_came_between_its_look_and_its_write(
+    nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = nodes
+    claims = claimed(first)
+    stop = JobChange(ChangeVerb.STOP)
+    before(monkeypatch, first, "touch", lambda: second.change(["b"], stop, second.clock.now()))
+    until = first.clock.now() + 60_000
+    assert touched(first, *claims) == [Touched(until, one.id == "b") for one in claims]
+    job = second.get("b")
+    assert job is not None
+    assert (job.state, job.cancel_requested) == (State.EXECUTING, True)
+
+
+def test_a_heartbeat_that_waited_for_the_end_of_its_claim_is_refused(
+    nodes: tuple[PgStore, PgStore],
+) -> None:
+    first, second = nodes
+    claims = claimed(first)
+    ends = [Settlement(one.id, one.epoch, Verb.RELEASE) for one in claims[:1]]
+    with ThreadPoolExecutor(1) as pool:
+
+        def release(tx: PgTx) -> Future[list[Touched | Refused]]:
+            PgStore.settle.__wrapped__(second, tx, ends, second.clock.now())  # type: ignore[attr-defined]
+            beat = pool.submit(touched, first, *claims)
+            eventually(lambda: waits_for_a_lock(Desk(second, FakeClock())))
+            return beat
+
+        refused, *rest = second.db.write(release).result()
+    assert isinstance(refused, Refused)
+    assert all(isinstance(one, Touched) for one in rest)

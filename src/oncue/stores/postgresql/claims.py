@@ -1,4 +1,4 @@
-"""Workers' claims in PostgreSQL: taking, signs of life, operations."""
+"""Workers' claims in PostgreSQL: taking, operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 from oncue.core.fencing import GONE, Refused
 from oncue.core.job import Claimed, Operation
-from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import TRANSITIONS, State, Verb
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.operations import (
@@ -21,15 +20,15 @@ from oncue.core.operations import (
     paged,
     put,
 )
-from oncue.core.queue import Queue, default_queue
+from oncue.core.queue import Queue
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.postgresql import records, shards
-from oncue.stores.postgresql.database import repeatable, writing
+from oncue.stores.postgresql.database import writing
 from oncue.stores.postgresql.locks import shard_lock
-from oncue.stores.postgresql.readying import PgReadying, QueueLook, ReadyQueue
+from oncue.stores.postgresql.readying import QueueLook, ReadyQueue
 from oncue.stores.postgresql.records import FiledRow, read_operation
-from oncue.stores.postgresql.settings import rows_of
 from oncue.stores.postgresql.shards import FIRST_WAITING_RANK, LineHead, PgRange
+from oncue.stores.postgresql.touches import PgTouches
 from oncue.stores.postgresql.tx import PgTx
 
 MOST_LOOKED_AT = 20_000  # due jobs of a queue, to find some that nobody else is about to take
@@ -37,7 +36,7 @@ _RANK = attrgetter("rank")
 _OPERATIONS = Claimed._fields.index("operations")  # and their cursor: not in `claimed_columns`
 
 
-class PgClaims(PgReadying):
+class PgClaims(PgTouches):
     """Implements the workers' side of `oncue.ports.claims.ClaimStore` up to the settlement."""
 
     def claim(
@@ -219,38 +218,6 @@ class PgClaims(PgReadying):
             claimed = Claimed._make((*row[:_OPERATIONS], steps, None, *row[_OPERATIONS:]))
             claims.append((claimed, int(nonce.rpartition("/")[2]), ahead))
         return claims
-
-    @repeatable
-    def touch(self, tx: PgTx, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:
-        found = records.lock(tx, (one.id for one in touches))
-        queues = self._queues_of(tx, found.values())
-        answers: list[Touched | Refused] = []
-        for touch in touches:
-            one = records.visible(found, touch.id)
-            if one is None:
-                answers.append(GONE)
-            else:
-                answers.append(one.record.touch(touch, queues[one.record.queue], now))
-        records.save(tx, found.values())
-        return answers
-
-    def _queues_of(self, tx: PgTx, found: Iterable[FiledRow]) -> dict[str, Queue]:
-        """The queues of these jobs, as they are in the store."""
-        names = sorted({one.record.queue for one in found})
-        rows = rows_of(tx, names) if names else {}
-        return {name: rows[name].queue if name in rows else default_queue(name) for name in names}
-
-    def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
-        if not claims:
-            return {}
-        found = self.db.once(lambda tx: records.find(tx, (job_id for job_id, _ in claims)))
-        refused: dict[int, Refused] = {}
-        for position, (job_id, epoch) in enumerate(claims):
-            one = records.visible(found, job_id)
-            why = GONE if one is None else one.record.interruption(epoch)
-            if why is not None:
-                refused[position] = why
-        return refused
 
     @writing
     def put_operation(

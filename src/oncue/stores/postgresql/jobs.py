@@ -163,12 +163,12 @@ class PgJobs(PgPart):
 
     def _clash(self, new: NewJob, now: Moment, tx: PgTx) -> Clash | None:
         """With what a job clashes; None: what it clashed with is gone, and it is stored now."""
-        same_id = records.find(tx, [new.id]).get(new.id)
+        same_id = records.find(tx, [new.id], [new.id]).get(new.id)
         if same_id is not None:
             return Clash(of_same_id(new, same_id.record.digest), same_id.record.as_job())
         key = {"queue": new.queue, "key": new.key}
         holder_id = tx.run("jobs", "holder_of_key", key).get if new.key is not None else None
-        holder = holder_id and self._lock_waiting(tx, [holder_id]).get(holder_id)
+        holder = holder_id and self._lock_waiting(tx, [holder_id], [holder_id]).get(holder_id)
         if not holder or holder.record.finished_at is not None:
             if self._insert([new], False, tx):
                 return None
@@ -182,7 +182,7 @@ class PgJobs(PgPart):
         return Clash(kind, holder.record.as_job())
 
     def get(self, job_id: str) -> Job | None:
-        found = self.db.once(lambda tx: records.find(tx, [job_id]))
+        found = self.db.once(lambda tx: records.find(tx, [job_id], [job_id]))
         one = records.visible(found, job_id)
         return None if one is None else one.record.as_job()
 
@@ -205,7 +205,7 @@ class PgJobs(PgPart):
 
     @writing
     def change(self, tx: PgTx, job_ids: Sequence[str], change: JobChange, now: Moment) -> Changed:
-        found = self._lock_waiting(tx, job_ids)
+        found = self._lock_waiting(tx, job_ids, job_ids[:1])
         taken = self._taken_keys(tx, found.values(), change)
         answers: dict[str, NotChanged | None] = {}
         changed: list[FiledRow] = []
@@ -243,15 +243,18 @@ class PgJobs(PgPart):
         shard = shard_of(one.record.id, self._shards_of(one.record.queue))
         return one._replace(shard=shard)
 
-    def _lock_waiting(self, tx: PgTx, job_ids: Sequence[str]) -> dict[str, FiledRow]:
-        """These jobs, locked; no range comes to cover one of them before the end."""
+    def _lock_waiting(
+        self, tx: PgTx, job_ids: Sequence[str], whole: Sequence[str] = ()
+    ) -> dict[str, FiledRow]:
+        """These jobs, locked, some with their payloads; no range comes to cover one of them before
+        the end."""
         schema = self.db.address.schema
         known: set[int] = set()
         while True:
             places = tx.rows("jobs", "places", {"ids": records.possible(job_ids)})
             missing = {shard_lock(schema, *place) for place in places} - known
             share(tx, missing)
-            found = records.lock(tx, job_ids)
+            found = records.lock(tx, job_ids, whole)
             known |= missing
             now_at = {shard_lock(schema, one.record.queue, one.shard) for one in found.values()}
             if now_at <= known:  # else one was moved meanwhile

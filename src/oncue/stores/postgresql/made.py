@@ -40,7 +40,7 @@ class PgMade(PgJobs):
     def _job_in(self, tx: PgJoined, job_id: str | None) -> Job | None:
         if job_id is None:
             return None
-        found = records.visible(self._lock_waiting(tx.tx, [job_id]), job_id)
+        found = records.visible(self._lock_waiting(tx.tx, [job_id], [job_id]), job_id)
         return None if found is None else found.record.as_job()
 
     def _withdraw(self, tx: PgJoined, job_id: str) -> None:

@@ -264,7 +264,7 @@ class PgOutbox:
         return Clash(kind, record.as_job())
 
     def _found(self, job_id: str) -> Steps[FiledRow | None]:
-        rows = yield self._step("jobs", "by_ids", ids=records.possible([job_id]))
+        rows = yield self._step("jobs", "by_ids", **records.by_ids([job_id], [job_id]))
         return read_stored(rows[0]) if rows else None
 
     def _locked(self, job_id: str) -> Steps[FiledRow | None]:
@@ -275,7 +275,7 @@ class PgOutbox:
             if not numbers:
                 return None
             yield self._step("locks", "share", numbers=numbers)
-            rows = yield self._step("jobs", "lock_by_ids", ids=[job_id])
+            rows = yield self._step("jobs", "lock_by_ids", **records.by_ids([job_id], [job_id]))
             one = read_stored(rows[0]) if rows else None
             if one is None or (one.record.queue, one.shard) == tuple(places[0]):
                 return one  # else it was moved meanwhile
@@ -295,7 +295,7 @@ class PgOutbox:
             _, name = found[0]
             yield from self._telling_of_room(name)
             return None
-        rows = yield self._step("jobs", "lock_by_ids", ids=records.possible([done.id]))
+        rows = yield self._step("jobs", "lock_by_ids", **records.by_ids([done.id]))
         one = read_stored(rows[0]) if rows else None
         if one is None or (one.record.hidden and (one.forget_at or 0) <= now):
             return GONE

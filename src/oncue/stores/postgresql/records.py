@@ -25,14 +25,15 @@ _decode = msgspec.json.Decoder().decode
 
 _NOT_COLUMNS = frozenset(
     {"turn", "covered", "lease", "operations", "diagnostics", "attempts", "ends", "fenced"}
+    | {"payload"}
 )
 _OF_RECORD = tuple(one.name for one in fields(Record) if one.name not in _NOT_COLUMNS)
 """Fields of a record that are columns of the same name."""
 COLUMNS = (
     *(*_OF_RECORD, "lease_until", "lease_ms", "lease_asked", "shard", "forget_at", "past"),
-    "covered",
+    *("covered", "payload"),
 )
-"""As in `jobs.sql: columns`."""
+"""As in `jobs.sql: columns`. Where the payload is not wanted it is left out, or empty."""
 
 
 class FiledRow(NamedTuple):
@@ -42,6 +43,10 @@ class FiledRow(NamedTuple):
     shard: int
     forget_at: Moment | None = None
     """Of a job that is gone and only remembered: until when."""
+    payload: bytes = b""
+    """As it was read, if it was. What has not changed is not written again."""
+    result: bytes | None = None
+    """The same."""
 
     def hide(self, until: Moment) -> FiledRow:
         """The job is gone; only its id, and how it ended, is remembered until then."""
@@ -50,8 +55,9 @@ class FiledRow(NamedTuple):
 
 
 def read_stored(row: Sequence[Any]) -> FiledRow:
-    """From `jobs.sql: columns`. Without its operations, which are rows of their own."""
-    values = dict(zip(COLUMNS, row, strict=True))
+    """From `jobs.sql: columns` or `bare_columns`. Without its operations, which are rows of their
+    own."""
+    values = {"payload": b"", **dict(zip(COLUMNS, row, strict=False))}
     shard, past, claimed_at = values.pop("shard"), values.pop("past"), values["claimed_at"]
     forget_at = values.pop("forget_at")
     names = ("lease_until", "lease_ms", "lease_asked")
@@ -66,7 +72,7 @@ def read_stored(row: Sequence[Any]) -> FiledRow:
         read_past(record, _decode(past))
     if claimed_at is not None:
         _read_last_attempt(record, claimed_at)
-    return FiledRow(record, shard, forget_at)
+    return FiledRow(record, shard, forget_at, record.payload, record.result)
 
 
 def _read_last_attempt(record: Record, claimed_at: Moment) -> None:
@@ -100,6 +106,8 @@ def row_of(stored: FiledRow) -> dict[str, Any]:
     lease = record.lease
     return row | {
         "state": record.state.value,
+        "payload": None if record.payload == stored.payload else record.payload,
+        "new_result": record.result != stored.result,
         "instant": None if record.instant is None else stamp.from_datetime(record.instant),
         "nonce": nonce_text(record.nonce),
         "claimed_at": from_datetime(attempts[-1].claimed_at) if in_row else None,
@@ -141,17 +149,24 @@ def possible(job_ids: Iterable[str]) -> list[str]:
     return [one for one in job_ids if "\0" not in one]
 
 
-def find(tx: PgTx, job_ids: Iterable[str]) -> dict[str, FiledRow]:
+def by_ids(job_ids: Iterable[str], whole: Iterable[str] = ()) -> dict[str, list[str]]:
+    """The parameters of `jobs.sql: found`. Only jobs that are in `whole` have their payloads."""
+    return {"ids": sorted(set(possible(job_ids))), "whole": possible(whole)}
+
+
+def find(tx: PgTx, job_ids: Iterable[str], whole: Iterable[str] = ()) -> dict[str, FiledRow]:
     """These jobs as they are, also hidden ones."""
-    found = tx.rows("jobs", "by_ids", {"ids": possible(job_ids)})
+    found = tx.rows("jobs", "by_ids", by_ids(job_ids, whole))
     return {row[0]: read_stored(row) for row in found}
 
 
-def lock(tx: PgTx, job_ids: Iterable[str], *, free: bool = False) -> dict[str, FiledRow]:
+def lock(
+    tx: PgTx, job_ids: Iterable[str], whole: Iterable[str] = (), *, free: bool = False
+) -> dict[str, FiledRow]:
     """The same, and nobody else changes them until the end of the transaction. In the order of
     their ids, against deadlocks. With `free`, without those that others have locked."""
     statement = "lock_free_by_ids" if free else "lock_by_ids"
-    found = tx.rows("jobs", statement, {"ids": sorted(set(possible(job_ids)))})
+    found = tx.rows("jobs", statement, by_ids(job_ids, whole))
     return {row[0]: read_stored(row) for row in found}
 
 

@@ -16,12 +16,11 @@ from oncue.core.moment import from_datetime
 from oncue.core.record import Record
 from oncue.core.shard import shard_of
 from oncue.stores.postgresql.jobs import PgJobs
-from oncue.stores.postgresql.records import FiledRow, read_operation, read_stored, row_of
+from oncue.stores.postgresql.records import COLUMNS, FiledRow, read_operation, read_stored, row_of
 from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.relational.rows import BATCH_BYTES
 
-_NEVER_CHANGED = ("created_at", "owner", "key", "max_attempts", "timeout_seconds", "digest")
-"""Columns that `records.row_of` leaves out, as in the record."""
+_COLUMNS = tuple(name for name in COLUMNS if name != "covered")
 _OPERATION = (
     *("job_ids", "names", "seqs", "states"),
     *("updated", "percents", "messages", "results"),
@@ -98,7 +97,8 @@ def _admitted(record: Record, shard: int) -> dict[str, Any]:
     """The columns of a new row, by name. An id that is only remembered is remembered for a day."""
     ended = record.updated_at if record.finished_at is None else record.finished_at
     stored = FiledRow(record, shard, ended + REMEMBERED_MS if record.hidden else None)
-    return row_of(stored) | {name: getattr(record, name) for name in _NEVER_CHANGED}
+    row = row_of(stored) | {"payload": record.payload}
+    return {name: row[name] for name in _COLUMNS}
 
 
 def _as_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

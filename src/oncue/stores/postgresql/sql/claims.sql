@@ -81,6 +81,24 @@ UPDATE oncue.jobs AS j SET lease_until = greatest(j.lease_until, :now + coalesce
 WHERE state IN ('dispatched', 'executing') AND lease_until IS NOT NULL AND starts_with(nonce, :prefix)
 RETURNING {claimed_columns}, j.nonce, j.ahead, j.past IS NOT NULL;
 
+-- Jobs and their rows as they are, for `touch`.
+-- name: seen
+SELECT {jobs.bare_columns}, j.xmin::text FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]);
+
+-- name: queues_of
+SELECT q.name, q.settings, q.paused, q.turns, q.filled_at FROM oncue.queues AS q
+WHERE q.name IN (SELECT j.queue FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]));
+
+-- Signs of life of claims whose rows have not changed since they were read.
+-- name: touch
+UPDATE oncue.jobs AS j SET state = t.state, updated_at = t.updated_at, lease_until = t.lease_until,
+  lease_ms = t.lease_ms, lease_asked = t.lease_asked, message = t.message, percent = t.percent
+FROM unnest(:ids::text[], :versions::text[], :states::text[], :updated::bigint[], :untils::bigint[],
+  :lengths::bigint[], :asked::boolean[], :messages::text[], :percents::double precision[])
+  AS t (id, version, state, updated_at, lease_until, lease_ms, lease_asked, message, percent)
+WHERE j.id = t.id AND j.xmin::text = t.version
+RETURNING j.id;
+
 -- name: count_live
 SELECT count(*) FROM (
   SELECT 1 FROM oncue.jobs WHERE state IN ('dispatched', 'executing') AND queue = :queue
@@ -148,13 +166,13 @@ WHERE j.id = t.id AND j.epoch = t.epoch AND (j.state || '') IN ('dispatched', 'e
 RETURNING j.id, j.queue;
 
 -- name: live_claims
-SELECT {jobs.columns} FROM oncue.jobs AS j
+SELECT {jobs.bare_columns} FROM oncue.jobs AS j
 WHERE j.state IN ('dispatched', 'executing') AND (j.queue, j.due_at, j.id) > (:queue, :due_at, :id)
   AND (:since::bigint IS NULL OR j.updated_at < :since OR j.updated_at > :until)
 ORDER BY j.queue, j.due_at, j.id LIMIT :limit;
 
 -- name: lapsed_claims
-SELECT {jobs.columns} FROM oncue.jobs AS j
+SELECT {jobs.bare_columns} FROM oncue.jobs AS j
 WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) <= :lapsed_by
   AND (least(j.lease_until, j.overlong_at), j.id) > (:at, :id)
   AND (:since::bigint IS NULL OR j.updated_at < :since OR j.updated_at > :until)
@@ -187,12 +205,12 @@ SELECT j.lease_until, j.lease_ms, j.lease_asked, j.updated_at FROM oncue.jobs AS
 WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL;
 
 -- name: lock_live_leases
-SELECT {jobs.columns} FROM oncue.jobs AS j
+SELECT {jobs.bare_columns} FROM oncue.jobs AS j
 WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL
 ORDER BY j.id FOR UPDATE OF j;
 
 -- name: lock_put_off
-SELECT {jobs.columns} FROM oncue.jobs AS j
+SELECT {jobs.bare_columns} FROM oncue.jobs AS j
 WHERE j.state = 'scheduled' AND j.not_before IS NOT NULL AND j.not_before > :now
 ORDER BY j.id FOR UPDATE OF j;
 

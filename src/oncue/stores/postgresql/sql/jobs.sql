@@ -5,9 +5,12 @@ j.state = 'scheduled' AND j.not_before IS NULL AND EXISTS (
   WHERE r.queue = j.queue AND r.shard = j.shard AND r.holder IS NOT NULL AND j.due_at <= r.cutoff
     AND (j.rank, j.due_at, j.id) <= (r.through_rank, r.through_due, r.through_id))
 
--- As `records.py: read_stored` reads them.
+-- As `records.py: read_stored` reads them. The payload may be large, and is read where it is wanted.
 -- name: columns
-j.id, j.queue, j.due_at, j.payload, j.priority, j.created_at, j.owner, j.key, j.expires_at,
+{bare_columns}, j.payload
+
+-- name: bare_columns
+j.id, j.queue, j.due_at, j.priority, j.created_at, j.owner, j.key, j.expires_at,
 j.max_attempts, j.timeout_seconds, j.digest, j.updated_at, j.state, j.attempt, j.attempt_base,
 j.epoch, j.strikes, j.ahead, j.hidden, j.cancel_requested, j.worker, j.claimed_at, j.alone,
 j.nonce, j.overlong_at, j.finished_at, j.result, j.error, j.message, j.percent, j.schedule,
@@ -15,26 +18,32 @@ j.not_before, j.refusals, j.result_bytes, j.rule, j.instant, j.lease_until, j.le
 j.lease_asked, j.shard, j.forget_at, j.past,
 {covered}
 
+-- The payloads of some of them.
+-- name: found
+SELECT {bare_columns}, CASE WHEN j.id = ANY(:whole::text[]) THEN j.payload ELSE '' END
+FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[])
+
 -- name: by_ids
-SELECT {columns} FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]);
+{found};
 
 -- name: lock_by_ids
-SELECT {columns} FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]) ORDER BY j.id FOR UPDATE OF j;
+{found} ORDER BY j.id FOR UPDATE OF j;
 
 -- name: lock_free_by_ids
-SELECT {columns} FROM oncue.jobs AS j WHERE j.id = ANY(:ids::text[]) ORDER BY j.id
-FOR UPDATE OF j SKIP LOCKED;
+{found} ORDER BY j.id FOR UPDATE OF j SKIP LOCKED;
 
 -- name: places
 SELECT DISTINCT queue, shard FROM oncue.jobs WHERE id = ANY(:ids::text[]);
 
+-- A payload or a result that stays (NULL, and not `new_result`) is not written again, however large.
 -- name: save
-UPDATE oncue.jobs SET queue = :queue, due_at = :due_at, payload = :payload, priority = :priority,
+UPDATE oncue.jobs SET queue = :queue, due_at = :due_at, priority = :priority,
+  payload = coalesce(:payload, payload), result = CASE WHEN :new_result THEN :result ELSE result END,
   expires_at = :expires_at, updated_at = :updated_at, state = :state, attempt = :attempt,
   attempt_base = :attempt_base, epoch = :epoch, strikes = :strikes, ahead = :ahead, hidden = :hidden,
   cancel_requested = :cancel_requested, worker = :worker, claimed_at = :claimed_at,
   lease_until = :lease_until, lease_ms = :lease_ms, lease_asked = :lease_asked, alone = :alone,
-  nonce = :nonce, overlong_at = :overlong_at, finished_at = :finished_at, result = :result,
+  nonce = :nonce, overlong_at = :overlong_at, finished_at = :finished_at,
   error = :error, message = :message, percent = :percent, schedule = :schedule,
   not_before = :not_before, refusals = :refusals, result_bytes = :result_bytes, rule = :rule,
   instant = :instant, shard = :shard, forget_at = :forget_at, past = :past

@@ -36,7 +36,10 @@ STATEMENTS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "claims",
         "known_lines",
-        {"queue": "q", "shards": [0, 1], "ranks": [19, 19], "floor": 1, "floor_id": "x"},
+        {
+            "queue": "q", "shards": [0, 1], "ranks": [19, 19],
+            "floors": [1, 1], "floor_ids": ["x", "x"],
+        },
     ),
     ("claims", "lock_due", {**LINE, "limit": 5, "floor": 0, "floor_id": ""}),
     (

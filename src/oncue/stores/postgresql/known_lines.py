@@ -24,16 +24,17 @@ from oncue.stores.postgresql.tx import Params
 FULL_LOOK_SECONDS = 1.0
 LONGEST_SECONDS = 10.0
 USUAL_RANK = rank_of(0, ahead=False)
+EMPTY = (LATEST, "")  # where a line begins in which no job waits
 SHARE = 100  # a look at everything is made when so many times its length have passed
 
 
 class LookBounds(NamedTuple):
-    """Where to look: in these lines, from this due time and id on."""
+    """Where to look: in these lines, in each from its due time and id on."""
 
     shards: list[int]
     ranks: list[int]
-    floor: Moment
-    floor_id: str
+    floors: list[Moment]
+    floor_ids: list[str]
 
 
 class LinesLook(NamedTuple):
@@ -58,10 +59,16 @@ class LinesLook(NamedTuple):
 class _Known:
     shards: frozenset[int]
     ranks: frozenset[int]
-    floor: tuple[Moment, str]
-    """Of the first job: many may be due at one instant, and most of them gone."""
+    floors: dict[tuple[int, int], tuple[Moment, str]]
+    """By shard and rank: due time and id of the first job. Many may be due at one instant, and most
+    of them gone. A line that is not here had none."""
     good_until: float
     """When everything is to be looked at again, by the monotonic clock."""
+
+    def lower(self, due_at: Moment) -> None:
+        """A job of that due time may be first in any line, with any id."""
+        for line in product(self.shards, self.ranks):
+            self.floors[line] = min((due_at, ""), self.floors.get(line, EMPTY))
 
 
 class KnownLines:
@@ -91,14 +98,17 @@ class KnownLines:
             known = self._queues.get(queue)
             if not self._hears or known is None or at >= known.good_until:
                 return LinesLook(queue, shards, None, self._told, at)
-            lines = list(product(known.shards, known.ranks))
-            bounds = LookBounds([one[0] for one in lines], [one[1] for one in lines], *known.floor)
+            lines = [
+                (*line, *known.floors.get(line, EMPTY))
+                for line in product(known.shards, known.ranks)
+            ]
+            bounds = LookBounds(*map(list, zip(*lines, strict=True)))
             return LinesLook(queue, shards, bounds, self._told, at)
 
     def learn(self, look: LinesLook, lines: Iterable[LineHead]) -> None:
         """What a look found. If anything was told since it began, it may have missed that."""
         found = list(lines)
-        floor = min(((line.due_at, line.id) for line in found), default=(LATEST, ""))
+        floors = {(line.shard, line.rank): (line.due_at, line.id) for line in found}
         at = self._clock.monotonic()
         with self._lock:
             if self._told != look.told:
@@ -108,9 +118,9 @@ class KnownLines:
                 shards = frozenset([*range(look.shards), *(line.shard for line in found)])
                 ranks = frozenset([USUAL_RANK, *(line.rank for line in found)])
                 rest = min(max(SHARE * (at - look.begun), FULL_LOOK_SECONDS), LONGEST_SECONDS)
-                self._queues[look.queue] = _Known(shards, ranks, floor, at + rest)
+                self._queues[look.queue] = _Known(shards, ranks, floors, at + rest)
             elif known is not None:
-                known.floor = max(known.floor, floor)
+                known.floors = floors
 
     def told(self, news: Mapping[str | None, Moment], ranks: Mapping[str, Collection[int]]) -> None:
         """Jobs were stored, or wait again, in these queues: the first due time, and their ranks."""
@@ -122,5 +132,5 @@ class KnownLines:
                     self._queues.clear()
                 elif known is not None:
                     known.ranks |= frozenset(ranks.get(queue, ()))
-                    if 0 < due_at <= known.floor[0]:  # its id may be any
-                        known.floor = (due_at, "")
+                    if due_at > 0:
+                        known.lower(due_at)

@@ -6,10 +6,12 @@ nobody who shares it looks at a waiting job of the shard while the range comes t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
+
+from psycopg.rows import TupleRow
 
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
@@ -19,13 +21,16 @@ from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.deliveries import PgDeliveries
 from oncue.stores.postgresql.locks import hold, shard_lock
 from oncue.stores.postgresql.settings import queue_row
-from oncue.stores.postgresql.shards import LAST_TEXT, LineHead, PgRange, PlaceInLine
+from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
 from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.relational.rows import BATCH_BYTES
 
 MOST_RACES = 20
 MERGED = 100  # jobs that have come into a range and are taken at once: each may be large
 JobsOfRank = tuple[int, list[Delivery]]
+# `Delivery._make` without its check: it is called for every job.
+_delivery: Callable[[TupleRow], Delivery] = partial(tuple.__new__, Delivery)
+_ID = itemgetter(Delivery._fields.index("id"))
 _PAYLOAD = itemgetter(Delivery._fields.index("payload"))
 InFlight = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""
@@ -208,13 +213,13 @@ class PgRanges(PgDeliveries):
         """What has come into a range since it was taken and can be delivered, in order. Mostly
         nothing has, which is seen by counting."""
         parts = [
-            (line.rank, line.due_at, *end)
+            (line.rank, line.due_at, line.id, *end)
             for line in lines
             if line.shard == held.shard and (end := held.end_in(line.rank)) is not None
         ]
         if not parts:
             return []
-        names = ("ranks", "firsts", "last_dues", "last_ids")
+        names = ("ranks", "firsts", "first_ids", "last_dues", "last_ids")
         columns = dict(zip(names, map(list, zip(*parts, strict=True)), strict=True))
         params = {"queue": held.queue, "shard": held.shard, **columns}
         if tx.run("ranges", "count_inside", params).get <= len(flying):
@@ -266,11 +271,12 @@ class PgRanges(PgDeliveries):
         """The next jobs of a shard, which has these lines, behind the range that is held."""
         jobs: list[JobsOfRank] = []
         room = BATCH_BYTES
-        for _, rank, due_at, _ in lines:
+        for _, rank, due_at, first in lines:
             if limit <= 0 or room <= 0:
                 break
             end = None if held is None else held.end_in(rank)
-            after = max((due_at - 1, LAST_TEXT), end or (-1, ""))
+            # Right before the first: others of that moment are gone, and leave dead entries.
+            after = max((due_at, first[:-1]), end or (-1, ""))
             params = {
                 "queue": asked.queue,
                 "shard": lines[0].shard,
@@ -282,7 +288,7 @@ class PgRanges(PgDeliveries):
                 "limit": limit,
                 "room": room,
             }
-            if found := list(map(Delivery._make, tx.rows("ranges", "due", params))):
+            if found := list(map(_delivery, tx.rows("ranges", "due", params))):
                 jobs.append((rank, found))
                 limit -= len(found)
                 room -= sum(map(len, map(_PAYLOAD, found)))
@@ -373,5 +379,5 @@ def _continued(ranges: Sequence[PgRange], in_flight: Sequence[RangeClaim]) -> In
     continued: InFlight = {}
     for claim in in_flight:
         if claim.fence > 0 and fences.get(claim.shard) == claim.fence:
-            continued.setdefault(claim.shard, set()).update(job.id for job in claim.jobs)
+            continued.setdefault(claim.shard, set()).update(map(_ID, claim.jobs))
     return continued

@@ -18,13 +18,14 @@ SELECT line.shard, line.rank, first.due_at, first.id FROM line CROSS JOIN LATERA
     AND shard = line.shard AND rank = line.rank
   ORDER BY due_at, id LIMIT 1) AS first;
 
--- The same for lines that are known, from a due time and id on.
+-- The same for lines that are known, each from a due time and id on.
 -- name: known_lines
 SELECT line.shard, line.rank, first.due_at, first.id
-FROM unnest(:shards::smallint[], :ranks::smallint[]) AS line (shard, rank) CROSS JOIN LATERAL (
+FROM unnest(:shards::smallint[], :ranks::smallint[], :floors::bigint[], :floor_ids::text[])
+  AS line (shard, rank, floor, floor_id) CROSS JOIN LATERAL (
   SELECT due_at, id FROM oncue.jobs
   WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue
-    AND shard = line.shard AND rank = line.rank AND (due_at, id) >= (:floor, :floor_id)
+    AND shard = line.shard AND rank = line.rank AND (due_at, id) >= (line.floor, line.floor_id)
   ORDER BY due_at, id LIMIT 1) AS first;
 
 -- The first job of a line behind a place.

@@ -69,12 +69,12 @@ WHERE before < :room ORDER BY due_at, id;
 
 -- What is inside the range of a shard, in lines that begin and end so: in flight, or arrived since.
 -- name: inside
-unnest(:ranks::smallint[], :firsts::bigint[], :last_dues::bigint[], :last_ids::text[])
-  AS line (rank, first, last_due, last_id)
+unnest(:ranks::smallint[], :firsts::bigint[], :first_ids::text[], :last_dues::bigint[],
+  :last_ids::text[]) AS line (rank, first, first_id, last_due, last_id)
 CROSS JOIN LATERAL (
   SELECT j.due_at, j.id, j.expires_at FROM oncue.jobs AS j
   WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
-    AND j.rank = line.rank AND j.due_at >= line.first
+    AND j.rank = line.rank AND (j.due_at, j.id) >= (line.first, line.first_id)
     AND (j.due_at, j.id) <= (line.last_due, line.last_id)) AS found
 
 -- name: count_inside

@@ -1,4 +1,4 @@
-"""A large payload is kept apart from its row. What does not change it neither reads nor writes it."""
+"""A large payload is kept apart from its row: what leaves it alone neither reads nor writes it."""
 
 from __future__ import annotations
 

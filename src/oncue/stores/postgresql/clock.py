@@ -20,6 +20,7 @@ from oncue.stores.postgresql.database import PgDatabase
 from oncue.stores.postgresql.tx import PgTx
 
 MEASURE_SECONDS = 10.0
+COMPARE_SECONDS = 0.01  # the time is read for every job
 JUMP_MS = 500  # between the two clocks of this machine: one was set, or the machine was asleep
 SAMPLES = 3  # of which the quickest answer counts
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::double precision * 1000"
@@ -36,16 +37,24 @@ class DatabaseClock:
         self._offset_ms = 0.0  # from the monotonic clock to the server's
         self._wall_ms = 0.0  # … and to the one of this machine
         self._measured = 0.0
+        self._monotonic = self._clock.monotonic
+        self._compared = 0.0
         self._measuring = threading.Lock()
         self.measure()
         db.met = self._measure_on
 
     def now(self) -> Moment:
-        seconds = self._clock.monotonic()
+        seconds = self._monotonic()
+        if seconds >= self._compared + COMPARE_SECONDS:
+            self._compare(seconds)
+        return round(1000 * seconds + self._offset_ms)
+
+    def _compare(self, seconds: float) -> None:
+        """Measure again if it is time to, or if a clock of this machine has jumped."""
+        self._compared = seconds
         jump_ms = self._clock.now() - 1000 * seconds - self._wall_ms
         if seconds - self._measured > MEASURE_SECONDS or abs(jump_ms) > JUMP_MS:
             self._measure_soon()
-        return round(1000 * seconds + self._offset_ms)
 
     def monotonic(self) -> float:
         return self._clock.monotonic()

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 
 from oncue.core.ids import REMEMBERED_MS
+from oncue.core.job import Delivery
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, default_queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
 from oncue.stores.postgresql import records
+from oncue.stores.postgresql.binary import Texts
 from oncue.stores.postgresql.endings import PgEndings
 from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.tx import PgTx
+
+_ID = itemgetter(Delivery._fields.index("id"))  # by position: they are asked for every job
+_ATTEMPT = itemgetter(Delivery._fields.index("attempt"))
 
 
 class PgDeliveries(PgEndings):
@@ -67,7 +73,7 @@ class PgDeliveries(PgEndings):
         if holder is None:  # this very call has let it go before
             return True
         queue = queue_row(*found[0]).queue if found else default_queue(claim.queue)
-        attempts = {job.id: job.attempt - 1 for job in claim.jobs}
+        attempts = dict(zip(map(_ID, claim.jobs), map(_ATTEMPT, claim.jobs), strict=True))
         taken = [one for one in delivered if one in attempts]
         if taken:
             self._deliver(tx, claim, taken, attempts, holder, queue, now)
@@ -90,13 +96,10 @@ class PgDeliveries(PgEndings):
         queue: Queue,
         now: Moment,
     ) -> None:
-        by_attempt: dict[int, list[str]] = {}
-        for job_id in taken:
-            by_attempt.setdefault(attempts[job_id], []).append(job_id)
-        for attempt, ids in by_attempt.items():
-            params = {"ids": ids, "attempt": attempt, "queue": claim.queue}
+        for attempt, ids in _by_attempt(taken, attempts).items():
+            params = {"ids": Texts.of(ids), "attempt": attempt - 1, "queue": claim.queue}
             if not queue.keeps_history:
-                if attempt:  # only an earlier attempt has left operations
+                if attempt > 1:  # only an earlier attempt has left operations
                     tx.run("jobs", "remove_operations", {"ids": ids})
                 tx.run("ranges", "delivered_gone", params)
                 if tx.changes() == len(ids):
@@ -127,7 +130,7 @@ class PgDeliveries(PgEndings):
             record, why = one.record, refused[one.record.id]
             if not record.covered or record.queue != claim.queue or record.not_before is not None:
                 continue
-            if record.attempt != attempts.get(record.id):
+            if record.attempt + 1 != attempts.get(record.id):
                 continue
             if not why.permanent:
                 record.put_off(queue.retry, why.detail, now)
@@ -142,6 +145,17 @@ class PgDeliveries(PgEndings):
         records.save(tx, changed)
         if gone:
             tx.run("jobs", "remove_operations", {"ids": gone})
+
+
+def _by_attempt(taken: Sequence[str], attempts: Mapping[str, int]) -> dict[int, list[str]]:
+    """These jobs by the number of the attempt that their delivery is; mostly the first."""
+    numbers = set(attempts.values())
+    if len(numbers) == 1:
+        return {numbers.pop(): list(taken)}
+    found: dict[int, list[str]] = {}
+    for job_id in taken:
+        found.setdefault(attempts[job_id], []).append(job_id)
+    return found
 
 
 def _place(claim: RangeClaim) -> dict[str, int | str]:

@@ -20,7 +20,8 @@ from oncue.core.queue import Queue
 from oncue.core.record import Record
 from oncue.core.shard import shard_of
 from oncue.ports.jobs import Changed, Clash
-from oncue.stores.postgresql import records
+from oncue.stores.postgresql import binary, records
+from oncue.stores.postgresql.binary import Bigints, Bodies, Smallints, Texts
 from oncue.stores.postgresql.database import PgPart, writing
 from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.locks import shard_lock, share
@@ -34,8 +35,8 @@ QUEUE_LOCK = -1
 """Stands for a shard: the lock that keeps a queue from being deleted."""
 OUTBOX_LOCK = -2
 """The same for transactions of others, which may be long: only a deletion waits for them."""
-_COPIED = ("text", "text", "int8", "bytea", "int2", "int8", "int8", "int2")
 _QUEUE = itemgetter(NewJob._fields.index("queue"))
+_PLACE = itemgetter(*map(NewJob._fields.index, ("queue", "priority", "due_at")))
 _RARE = slice(NewJob._fields.index("owner"), NewJob._fields.index("epoch") + 1)
 _rare: Callable[[NewJob], Any] = itemgetter(_RARE)
 _USUAL = (None, None, None, None, None, None, 0)
@@ -82,11 +83,8 @@ class PgJobs(PgPart):
         spread = {queue: self._shards_of(queue) for queue in set(map(_QUEUE, jobs))}
         cursor = tx.connection.cursor()
         with cursor.copy(tx.sql("jobs", "copy").encode()) as copy:
-            copy.set_types(_COPIED)
-            write = copy.write_row
-            for job_id, queue, due_at, payload, priority, created_at, *_ in jobs:
-                shard = shard_of(job_id, spread[queue])
-                write((job_id, queue, due_at, payload, priority, created_at, created_at, shard))
+            for piece in binary.copied(jobs, spread):
+                copy.write(piece)
         self._announce(tx, jobs)
         return {}
 
@@ -103,12 +101,7 @@ class PgJobs(PgPart):
         return shard_lock(self.db.address.schema, queue, OUTBOX_LOCK)
 
     def _announce(self, tx: PgTx, jobs: Iterable[NewJob]) -> None:
-        firsts: dict[tuple[str, int], Moment] = {}
-        for job in jobs:
-            line, due_at = (job.queue, job.priority), job.due_at
-            if firsts.get(line, due_at) >= due_at:
-                firsts[line] = due_at
-        for (queue, priority), due_at in firsts.items():
+        for queue, priority, due_at in set(map(_PLACE, jobs)):
             tx.tell(queue, due_at, rank_of(priority, ahead=False))
 
     def _announce_waiting(self, tx: PgTx, record: Record) -> None:
@@ -134,13 +127,13 @@ class PgJobs(PgPart):
         columns = list(zip(*jobs, strict=True))
         params = {
             "locks": sorted(map(lock_of, queues)),
-            "ids": list(columns[0]),
-            "queues": list(columns[1]),
-            "dues": list(columns[2]),
-            "payloads": list(columns[3]),
-            "priorities": list(columns[4]),
-            "created": list(columns[5]),
-            "shards": [shard_of(job.id, spread[job.queue]) for job in jobs],
+            "ids": Texts.of(columns[0]),
+            "queues": Texts.of(columns[1]),
+            "dues": Bigints.of(columns[2]),
+            "payloads": Bodies.of(columns[3]),
+            "priorities": Smallints.of(columns[4]),
+            "created": Bigints.of(columns[5]),
+            "shards": Smallints.of([shard_of(job.id, spread[job.queue]) for job in jobs]),
         }
         if not is_plain:
             names = ("owners", "keys", "expiries", "max_attempts", "timeouts", "digests", "epochs")
@@ -280,7 +273,7 @@ class PgJobs(PgPart):
 
 def are_plain(jobs: Iterable[NewJob]) -> bool:
     """Whether they have nothing but a queue, a due time, a payload and a priority."""
-    return all(_rare(job) == _USUAL for job in jobs)
+    return all(map(_USUAL.__eq__, map(_rare, jobs)))
 
 
 def operation_page(

@@ -32,7 +32,8 @@ LINE = {**QUEUE, "shard": 0, "rank": 19}
 STATEMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("claims", "lines", {"queue": "q"}),
     ("claims", "returning", {**QUEUE, "limit": 1000}),
-    ("claims", "next_return", {"queue": "q"}),
+    ("claims", "returns_of", {"queues": ["q", "other"]}),
+    ("claims", "lines_of", {"queues": ["q", "other"]}),
     (
         "claims",
         "known_lines",

@@ -19,6 +19,7 @@ from oncue.core.operations import OperationPages, history_with, start_of
 from oncue.core.queue import Queue
 from oncue.core.record import Record
 from oncue.core.shard import shard_of
+from oncue.ports.clock import Clock
 from oncue.ports.jobs import Changed, Clash
 from oncue.stores.postgresql import binary, records
 from oncue.stores.postgresql.binary import Bigints, Bodies, Smallints, Texts
@@ -48,6 +49,7 @@ class PgJobs(PgPart):
 
     shards: int
     """Of a queue that does not say how many it has."""
+    clock: Clock
     _settings: KnownSettings
     _known_lines: KnownLines
 

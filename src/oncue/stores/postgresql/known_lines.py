@@ -82,14 +82,14 @@ class KnownLines:
         self._lock = threading.Lock()
         self._queues: dict[str, _Known] = {}
         self._told = 0
+        self._told_last: dict[str | None, int] = {}
         self._hears = False
 
     def hears(self, hears: bool) -> None:
         """Whether news of other processes are heard from now on."""
         with self._lock:
             self._hears = hears
-            self._told += 1
-            self._queues.clear()
+            self._note_told(None)
 
     def begin(self, queue: str, shards: int) -> LinesLook:
         """Where to look next in a queue with so many shards. `learn` takes the answer."""
@@ -105,13 +105,18 @@ class KnownLines:
             bounds = LookBounds(*map(list, zip(*lines, strict=True)))
             return LinesLook(queue, shards, bounds, self._told, at)
 
+    def begin_everywhere(self, queues: Mapping[str, int]) -> list[LinesLook]:
+        """A look at everything in these queues, each with so many shards."""
+        at = self._clock.monotonic()
+        return [LinesLook(name, count, None, self._told, at) for name, count in queues.items()]
+
     def learn(self, look: LinesLook, lines: Iterable[LineHead]) -> None:
-        """What a look found. If anything was told since it began, it may have missed that."""
+        """What a look found. What was told of the queue since it began, it may have missed."""
         found = list(lines)
         floors = {(line.shard, line.rank): (line.due_at, line.id) for line in found}
         at = self._clock.monotonic()
         with self._lock:
-            if self._told != look.told:
+            if max(self._told_last.get(name, 0) for name in (look.queue, None)) > look.told:
                 return
             known = self._queues.get(look.queue)
             if look.bounds is None:
@@ -125,12 +130,18 @@ class KnownLines:
     def told(self, news: Mapping[str | None, Moment], ranks: Mapping[str, Collection[int]]) -> None:
         """Jobs were stored, or wait again, in these queues: the first due time, and their ranks."""
         with self._lock:
-            self._told += 1
             for queue, due_at in news.items():
+                self._note_told(queue)
                 known = None if queue is None else self._queues.get(queue)
-                if queue is None:
-                    self._queues.clear()
-                elif known is not None:
+                if queue is not None and known is not None:
                     known.ranks |= frozenset(ranks.get(queue, ()))
                     if due_at > 0:
                         known.lower(due_at)
+
+    def _note_told(self, queue: str | None) -> None:
+        """None: nothing is known of any queue from now on."""
+        self._told += 1
+        if queue is None:
+            self._queues.clear()
+            self._told_last.clear()
+        self._told_last[queue] = self._told

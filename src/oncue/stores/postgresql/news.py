@@ -28,7 +28,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.store import Awaited, Listener
 from oncue.stores.listeners import awaited_by, tell
 from oncue.stores.postgresql.database import PgDatabase
-from oncue.stores.postgresql.known_lines import LONGEST_SECONDS, KnownLines
+from oncue.stores.postgresql.known_lines import LONGEST_SECONDS, SHARE, KnownLines
 from oncue.stores.postgresql.tx import PgTx
 
 LISTEN_SECONDS = 0.9  # between two looks, where NOTIFY tells
@@ -119,8 +119,11 @@ class PgNews:
                 self._start(self._send, "oncue-postgresql-notify")
                 self._to_send.set()
 
-    def _tell(self, news: Dues, ranks: Mapping[str, Collection[int]] | None = None) -> None:
-        self._known.told(news, ranks or {})
+    def _tell(self, news: Dues, ranks: Mapping[str, Collection[int]]) -> None:
+        self._known.told(news, ranks)
+        self._tell_listeners(news)
+
+    def _tell_listeners(self, news: Dues) -> None:
         with self._lock:
             listeners = [listener for listener, _ in self._listeners]
         for queue, due_at in news.items():
@@ -181,43 +184,47 @@ class PgNews:
                 self._known.hears(False)
 
     def _hear_on(self, connection: psycopg.Connection[Any]) -> None:
-        self._look_around()
+        rest = self._look_around()
         with selectors.DefaultSelector() as ready:
             ready.register(connection.fileno(), selectors.EVENT_READ)
             ready.register(self._waking[0], selectors.EVENT_READ)
-            next_look = self._next_look()
+            next_look = self._clock().monotonic() + rest
             while not self._closing.is_set():
                 rest = next_look - self._clock().monotonic()
                 if rest <= 0 or not ready.select(rest):
-                    self._look_around()
-                    next_look = self._next_look()
+                    next_look = self._look_around() + self._clock().monotonic()
                 for notice in connection.notifies(timeout=0):
                     if notice.pid != self._sender_pid:  # what this process tells it knows
                         self._tell(*_read_notice(notice.payload))
 
-    def _next_look(self) -> float:
-        return self._clock().monotonic() + uniform(0.8, 1.0) * LISTEN_SECONDS
-
     def _poll(self) -> None:
-        while not self._closing.wait(uniform(0.8, 1.0) * POLL_SECONDS):
-            self._look_around()
+        rest = self.rest_seconds
+        while not self._closing.wait(rest):
+            rest = self._look_around()
 
-    def _look_around(self) -> None:
-        """Look what is due, and whether settings have changed since the last look."""
+    def _look_around(self) -> float:
+        """Look what is due, and whether settings have changed since the last look. How long to rest
+        before the next one: longer if it took long, and not as long as other processes do."""
+        began, took = self._clock().monotonic(), 0.0
         with self._lock:
             listeners = list(self._listeners)
-        if not listeners:
-            return
-        try:
-            found, dues = self._look(awaited_by(listeners))
-        except StoreError as error:
-            log.debug("looking for news failed: %s", error)
-            return
+        if listeners:
+            try:
+                self._looked(*self._look(awaited_by(listeners)))
+                took = self._clock().monotonic() - began
+            except StoreError as error:
+                log.debug("looking for news failed: %s", error)
+        longest = LONGEST_SECONDS if self.listens else LISTEN_SECONDS
+        return uniform(0.8, 1.0) * max(self.rest_seconds, min(SHARE * took, longest))
+
+    def _looked(self, mark: str, dues: Mapping[str, Moment]) -> None:
+        """The look has learned what the queues have; only of other settings it knows nothing."""
         news: Dues = dict(dues.items())
-        if found != self._mark:
+        if mark != self._mark:
+            self._known.told({None: 0}, {})
             news[None] = 0
-        self._mark = found
-        self._tell(news)
+        self._mark = mark
+        self._tell_listeners(news)
 
 
 def notices_of(news: Dues, ranks: Mapping[str | None, Collection[int]]) -> list[str]:

@@ -24,9 +24,16 @@ class PgQueues(PgRanges):
     """Implements `oncue.ports.queues.QueueStore`, but for the pruning of events."""
 
     def queues(self) -> list[Queue]:
-        found = self.db.once(lambda tx: tx.rows("queues", "all"))
+        """Read again only if they have changed: loops ask all the time."""
+        at = self.clock.monotonic()
+        [mark] = self.db.once(lambda tx: tx.rows("queues", "mark"))
+        known = self._settings.all_of(mark, at)
+        if known is not None:
+            return known
+        with self.db.reading() as tx:
+            [mark], found = tx.together(("queues", "mark", None), ("queues", "all", None))
         queues = [read_queue(*row) for row in found]
-        self._settings.learn(queues)
+        self._settings.learn(queues, mark, at)
         return queues
 
     def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
@@ -64,7 +71,7 @@ class PgQueues(PgRanges):
             ranges = [one for one in shards.ranges_of(tx, [name]) if one.is_open]
             dues = shards.waiting_dues(tx, name, shards.lines(tx, name), ranges)
             if put_off:
-                dues.append(tx.run("claims", "next_return", {"queue": name}).get)
+                dues += [at for _, at in tx.rows("claims", "returns_of", {"queues": [name]})]
         counts[State.DISPATCHED] = counts.get(State.DISPATCHED, 0) + covered
         shown = {state: counts.get(state, 0) for state in State}
         return QueueStats(shown, min(dues, default=None), put_off=put_off)

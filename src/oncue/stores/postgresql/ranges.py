@@ -349,7 +349,7 @@ class PgRanges(PgDeliveries):
             ("queues", "named", {"names": [name]}),
             ("ranges", "of_queues", {"queues": [name]}),
             look.statement,
-            ("claims", "next_return", {"queue": name}),
+            ("claims", "returns_of", {"queues": [name]}),
         )
         lines = [LineHead._make(row) for row in heads]
         self._known_lines.learn(look, lines)
@@ -365,7 +365,7 @@ class PgRanges(PgDeliveries):
             under_way += sum(one.in_flight for one in ranges)
         if not row.limits.is_full(under_way):
             moments += shards.waiting_dues(tx, name, lines, ranges)
-            moments += [at for (at,) in returns if at is not None]
+            moments += [at for _, at in returns]
         return row.limits.next_turns(moments)
 
 

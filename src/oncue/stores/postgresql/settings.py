@@ -9,6 +9,9 @@ from oncue.core.rate import Bucket, Limits
 from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.relational.queue_settings import read_queue
 
+READ_AGAIN_SECONDS = 60.0
+"""A standby that took over may have lost changes, and have counted as many others since."""
+
 
 class QueueRow(NamedTuple):
     """A queue as its row has it."""
@@ -28,6 +31,7 @@ class KnownSettings:
 
     def __init__(self) -> None:
         self._queues: dict[str, Queue] = {}
+        self._read: tuple[Any, float, list[Queue]] = (None, 0.0, [])
 
     def queue(self, name: str) -> Queue:
         return self._queues.get(name) or default_queue(name)
@@ -35,9 +39,15 @@ class KnownSettings:
     def put(self, queue: Queue) -> None:
         self._queues = {**self._queues, queue.name: queue}
 
-    def learn(self, queues: list[Queue]) -> None:
-        """These are all."""
+    def all_of(self, mark: tuple[int, int], at: float) -> list[Queue] | None:
+        """All queues, if they are known as of this mark at that time; None: read them."""
+        known, read_at, queues = self._read
+        return list(queues) if known == mark and at - read_at < READ_AGAIN_SECONDS else None
+
+    def learn(self, queues: list[Queue], mark: tuple[int, int], at: float) -> None:
+        """These are all as of this mark, and were read after that time."""
         self._queues = {queue.name: queue for queue in queues}
+        self._read = mark, at, list(queues)
 
 
 def rows_of(tx: PgTx, names: list[str], *, lock: bool = False) -> dict[str, QueueRow]:

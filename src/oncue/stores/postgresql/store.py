@@ -20,7 +20,7 @@ from oncue.stores.postgresql.outbox import PgOutbox
 from oncue.stores.postgresql.queues import PgQueues
 from oncue.stores.postgresql.relational import PgRelational
 from oncue.stores.postgresql.settings import KnownSettings
-from oncue.stores.postgresql.shards import LineHead, PgRange
+from oncue.stores.postgresql.shards import LineHead
 from oncue.stores.postgresql.transfer import PgTransfer
 
 DEFAULT_SHARDS = 4
@@ -38,7 +38,7 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
         self._settings = KnownSettings()
         try:
             self.secret = schema.prepare(self.db)
-            self.clock: Clock = clock or DatabaseClock(self.db)
+            self.clock = clock or DatabaseClock(self.db)
         except BaseException:
             self.db.close()
             raise
@@ -59,33 +59,27 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
         return str(self.db.once(lambda tx: tx.run("queues", "revision").get))
 
     def _look_for_news(self, queues: Collection[str] | None) -> tuple[str, dict[str, Moment]]:
-        """When each of these queues (None: of all) may have something to take, or earlier."""
+        """When each of these queues (None: of all) may have something to take, or earlier. So
+        many statements, however many queues there are."""
         found = self.queues()
         names = [
             one.name for one in found if not one.paused and (queues is None or one.name in queues)
         ]
-        looks = [self._known_lines.begin(name, self._shards_of(name)) for name in names]
-        returns = [("claims", "next_return", {"queue": name}) for name in names]
+        begun = self._known_lines.begin_everywhere({name: self._shards_of(name) for name in names})
+        asked = {"queues": names}
         with self.db.reading() as tx:
-            [revision], ranges, *rest = tx.together(
+            [revision], lines, returns = tx.together(
                 ("queues", "revision", None),
-                ("ranges", "of_queues", {"queues": names}),
-                *(look.statement for look in looks),
-                *returns,
+                ("claims", "lines_of", asked),
+                ("claims", "returns_of", asked),
             )
-        held = {(one.queue, one.shard): one for one in map(PgRange._make, ranges)}
-        dues: dict[str, Moment] = {}
-        for look, lines, returning in zip(looks, rest, rest[len(looks) :], strict=False):
-            heads = list(map(LineHead._make, lines))
-            self._known_lines.learn(look, heads)
-            at = [
-                over.lease_until if over is not None and over.covers(head.place) else head.due_at
-                for head in heads
-                for over in [held.get((look.queue, head.shard))]
-            ]
-            at += [row[0] for row in returning if row[0] is not None]
-            if at:
-                dues[look.queue] = min(at)
+        dues: dict[str, Moment] = dict(returns)
+        heads: dict[str, list[LineHead]] = {}
+        for queue, *head, at in lines:
+            heads.setdefault(queue, []).append(LineHead._make(head))
+            dues[queue] = min(at, dues.get(queue, at))
+        for look in begun:
+            self._known_lines.learn(look, heads.get(look.queue, ()))
         return str(revision[0]), dues
 
     def watch(self, listener: Listener, queues: Awaited | None = None) -> Callable[[], None]:

@@ -1,22 +1,34 @@
 -- The lines of a queue in which jobs wait, each with its first job: one for each shard and rank. The
 -- next line is found by a jump in the index, so it costs the same however long a line is.
--- name: lines
-WITH RECURSIVE line (shard, rank) AS (
-  (SELECT shard, rank FROM oncue.jobs
-   WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue
-   ORDER BY shard, rank LIMIT 1)
+-- name: heads
+WITH RECURSIVE line (shard, rank, due_at, id) AS (
+  (SELECT shard, rank, due_at, id FROM oncue.jobs
+   WHERE state = 'scheduled' AND not_before IS NULL AND queue = asked.queue
+   ORDER BY shard, rank, due_at, id LIMIT 1)
   UNION ALL
-  SELECT following.shard, following.rank FROM line CROSS JOIN LATERAL (
-    SELECT shard, rank FROM oncue.jobs
-    WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue
+  SELECT following.shard, following.rank, following.due_at, following.id
+  FROM line CROSS JOIN LATERAL (
+    SELECT shard, rank, due_at, id FROM oncue.jobs
+    WHERE state = 'scheduled' AND not_before IS NULL AND queue = asked.queue
       AND (shard, rank) > (line.shard, line.rank)
-    ORDER BY shard, rank LIMIT 1) AS following
+    ORDER BY shard, rank, due_at, id LIMIT 1) AS following
 )
-SELECT line.shard, line.rank, first.due_at, first.id FROM line CROSS JOIN LATERAL (
-  SELECT due_at, id FROM oncue.jobs
-  WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue
-    AND shard = line.shard AND rank = line.rank
-  ORDER BY due_at, id LIMIT 1) AS first;
+SELECT shard, rank, due_at, id FROM line
+
+-- name: lines
+SELECT line.shard, line.rank, line.due_at, line.id
+FROM (SELECT :queue::text COLLATE "C" AS queue) AS asked CROSS JOIN LATERAL ({heads}) AS line;
+
+-- The same for many queues; and when the first job may be taken: if a range covers it, not before the
+-- lease of that has ended.
+-- name: lines_of
+SELECT asked.queue, line.shard, line.rank, line.due_at, line.id, coalesce(
+  (SELECT r.lease_until FROM oncue.ranges AS r
+   WHERE r.queue = asked.queue AND r.shard = line.shard AND r.holder IS NOT NULL
+     AND line.due_at <= r.cutoff
+     AND (line.rank, line.due_at, line.id) <= (r.through_rank, r.through_due, r.through_id)),
+  line.due_at)
+FROM unnest(:queues::text[]) AS asked (queue) CROSS JOIN LATERAL ({heads}) AS line;
 
 -- The same for lines that are known, each from a due time and id on.
 -- name: known_lines
@@ -126,18 +138,21 @@ ORDER BY j.expires_at, j.id LIMIT :limit;
 -- name: put_off_ranks
 WITH RECURSIVE of_rank (rank) AS (
   (SELECT rank FROM oncue.jobs
-   WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue ORDER BY rank LIMIT 1)
+   WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = asked.queue ORDER BY rank LIMIT 1)
   UNION ALL
   SELECT following.rank FROM of_rank CROSS JOIN LATERAL (
     SELECT rank FROM oncue.jobs
-    WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue AND rank > of_rank.rank
+    WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = asked.queue
+      AND rank > of_rank.rank
     ORDER BY rank LIMIT 1) AS following
 )
+SELECT rank FROM of_rank
 
--- Put-off jobs of each rank whose moment has come, the first to return first.
 -- name: returning
-{put_off_ranks}
-SELECT back.id, of_rank.rank, back.not_before FROM of_rank CROSS JOIN LATERAL (
+-- Put-off jobs of each rank whose moment has come, the first to return first.
+SELECT back.id, of_rank.rank, back.not_before
+FROM (SELECT :queue::text COLLATE "C" AS queue) AS asked
+CROSS JOIN LATERAL ({put_off_ranks}) AS of_rank CROSS JOIN LATERAL (
   SELECT id, not_before FROM oncue.jobs
   WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue AND rank = of_rank.rank
     AND not_before <= :now
@@ -148,12 +163,14 @@ UPDATE oncue.jobs SET not_before = NULL
 WHERE id = ANY(:ids::text[]) AND state = 'scheduled' AND not_before <= :until
 RETURNING due_at, rank;
 
--- name: next_return
-{put_off_ranks}
-SELECT min(first.not_before) FROM of_rank CROSS JOIN LATERAL (
+-- When the first put-off job of each of these queues returns.
+-- name: returns_of
+SELECT asked.queue, min(first.not_before) FROM unnest(:queues::text[]) AS asked (queue)
+CROSS JOIN LATERAL ({put_off_ranks}) AS of_rank CROSS JOIN LATERAL (
   SELECT not_before FROM oncue.jobs
-  WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = :queue AND rank = of_rank.rank
-  ORDER BY not_before LIMIT 1) AS first;
+  WHERE state = 'scheduled' AND not_before IS NOT NULL AND queue = asked.queue AND rank = of_rank.rank
+  ORDER BY not_before LIMIT 1) AS first
+GROUP BY asked.queue;
 
 -- Completions of jobs that are kept. Every other settlement is decided on by core.
 -- name: complete

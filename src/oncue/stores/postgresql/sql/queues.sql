@@ -23,6 +23,11 @@ UPDATE oncue.revision SET settings = settings + 1;
 -- name: revision
 SELECT settings FROM oncue.revision;
 
+-- Changes with every change of a queue. One that jobs have made raises no revision, and only the number
+-- of queues; one that is deleted raises both.
+-- name: mark
+SELECT settings, (SELECT count(*) FROM oncue.queues) FROM oncue.revision;
+
 -- Waiting jobs are in two indexes: those in line, and those that are put off.
 -- name: in_use
 SELECT EXISTS (SELECT 1 FROM oncue.jobs

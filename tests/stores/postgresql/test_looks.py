@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from oncue.core.queue import Queue
+from oncue.stores.postgresql import news
 from oncue.stores.postgresql.shards import ranges_of
 from oncue.stores.postgresql.store import PgStore
 from tests.contract.desk import Desk, claim_due
 from tests.stores.postgres import another_postgres
+from tests.stores.postgresql.faults import eventually
 from tests.stores.postgresql.journeys import counted
 
 MANY = 300
@@ -79,3 +81,19 @@ def test_a_look_tells_when_each_queue_has_something_to_take(desk: Desk, store: P
     [held] = store.db.once(lambda tx: ranges_of(tx, ["held"]))
     back = store.next_due(["put-off"])
     assert dues == {"waiting": later, "held": held.lease_until, "put-off": back}
+
+
+def test_a_store_that_is_closed_at_once_has_told_the_others(
+    desk: Desk, store: PgStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may store a job and end."""
+    monkeypatch.setattr(news, "LISTEN_SECONDS", 3600.0)  # so that only a notice can tell
+    told: list[str | None] = []
+    stop = store.watch(lambda queue, due_at: told.append(queue), lambda: ("mail",))
+    try:
+        eventually(lambda: store._known_lines._hears)
+        with closing(another_postgres(store)) as brief:
+            brief.insert([desk.new(queue="mail")], desk.now)
+        eventually(lambda: "mail" in told)
+    finally:
+        stop()

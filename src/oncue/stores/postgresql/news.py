@@ -14,6 +14,7 @@ import logging
 import os
 import selectors
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from random import uniform
@@ -76,6 +77,7 @@ class PgNews:
         self._threads: list[threading.Thread] = []
         self._sender_pid = 0
         self._waking = os.pipe()
+        self._took = deque([0.0], maxlen=3)  # one that was held up by others tells little
 
     @property
     def rest_seconds(self) -> float:
@@ -145,7 +147,7 @@ class PgNews:
     # What other processes are told.
 
     def _send(self) -> None:
-        while not self._closing.is_set():
+        while not self._closing.is_set() or self._unsent:
             try:
                 with self._db.connect() as connection:
                     # What is told is a hint: no commit need wait for the disk because of it.
@@ -154,11 +156,13 @@ class PgNews:
                     self._send_on(connection)
             except psycopg.Error as error:
                 log.debug("other processes could not be told: %s", error)
-                self._closing.wait(uniform(0.5, 1.0) * RETRY_SECONDS)
+                if self._closing.wait(uniform(0.5, 1.0) * RETRY_SECONDS):
+                    return
 
     def _send_on(self, connection: psycopg.Connection[Any]) -> None:
+        """Until the store is closed; what was stored before is told: the process may end then."""
         notify = self._db.statements.load("queues")["notify"].encode()
-        while not self._closing.is_set():
+        while not self._closing.is_set() or self._unsent:
             self._to_send.wait()
             self._to_send.clear()
             with self._lock:
@@ -214,8 +218,10 @@ class PgNews:
                 took = self._clock().monotonic() - began
             except StoreError as error:
                 log.debug("looking for news failed: %s", error)
+        self._took.append(took)
         longest = LONGEST_SECONDS if self.listens else LISTEN_SECONDS
-        return uniform(0.8, 1.0) * max(self.rest_seconds, min(SHARE * took, longest))
+        rest = max(self.rest_seconds, min(SHARE * min(self._took), longest))
+        return uniform(0.8, 1.0) * rest
 
     def _looked(self, mark: str, dues: Mapping[str, Moment]) -> None:
         """The look has learned what the queues have; only of other settings it knows nothing."""

@@ -23,14 +23,19 @@ class Journeys:
 
     def __init__(self) -> None:
         self._messages: Counter[str] = Counter()
+        self.count = 0
+        """Journeys to the server and back: after each the store has waited for an answer. One that
+        only prepares a statement is not counted: it is made once for each connection."""
 
     def add(self, trace: str) -> None:
-        self._messages.update(_MESSAGE.findall(trace))
-
-    @property
-    def count(self) -> int:
-        """Journeys to the server and back: after each the store has waited for an answer."""
-        return self._messages["Sync"] + self._messages["Query"]
+        messages = _MESSAGE.findall(trace)
+        self._messages.update(messages)
+        self.count += messages.count("Query")
+        has_asked = False
+        for message in messages:
+            has_asked = has_asked or message == "Execute"
+            if message == "Sync":
+                self.count, has_asked = self.count + has_asked, False
 
     @property
     def statements(self) -> int:

@@ -37,7 +37,7 @@ def test_a_look_at_all_queues_is_a_fixed_number_of_statements(store: PgStore, co
     store.queues()
     with counted(store) as sent:
         store._look_for_news(names)
-    assert (sent.count, sent.statements) == (3, 6)
+    assert (sent.count, sent.statements) == (2, 4)
 
 
 def test_unchanged_queues_are_not_read_again(store: PgStore) -> None:

@@ -31,22 +31,22 @@ database.SESSION = database.SESSION.replace(
     f"session_timeout = {database.IDLE_MS}", f"session_timeout = {round(1000 * SOON)}")
 clock = FakeClock(int(now))
 desk = Desk(PgStore(PgAddress(conninfo, "there", schema), clock), clock)
-run = PgTx.run
+together = PgTx.together
 
-def stop_at(self, noun, name, params=None):
-    answer = run(self, noun, name, params)
-    if (noun, name) == ("ranges", "take" if where == "claim" else "settle"):
-        PgTx.run = run
+def stop_in(self, *asked):
+    answer = together(self, *asked)
+    if ("ranges", "lock") in [one[:2] for one in asked]:  # both hold it until their commit
+        PgTx.together = together
         os.kill(os.getpid(), signal.SIGSTOP)
     return answer
 
 if where == "claim":
-    PgTx.run = stop_at
+    PgTx.together = stop_in
 claim = desk.claim_range(dispatcher="stopped")
 if where == "between":
     os.kill(os.getpid(), signal.SIGSTOP)
 elif where == "settle":
-    PgTx.run = stop_at
+    PgTx.together = stop_in
 print(len(claim.jobs), desk.settle_range(claim))
 """
 

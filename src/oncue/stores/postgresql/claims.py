@@ -29,7 +29,7 @@ from oncue.stores.postgresql.readying import QueueLook, ReadyQueue
 from oncue.stores.postgresql.records import FiledRow, read_operation
 from oncue.stores.postgresql.shards import FIRST_WAITING_RANK, LineHead, PgRange
 from oncue.stores.postgresql.touches import PgTouches
-from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.postgresql.tx import Asked, PgTx
 
 MOST_LOOKED_AT = 20_000  # due jobs of a queue, to find some that nobody else is about to take
 _RANK = attrgetter("rank")
@@ -89,10 +89,11 @@ class PgClaims(PgTouches):
             return found
 
         shares = share_out(takers, first)
-        for name in named:
+        spent: list[Asked] = []
+        for name in names:
             count = sum(queue == name for share in shares for queue, _ in share)
-            self._spend(tx, ready[name], count)
-        return self._take(tx, named, takers, shares, now, nonce)
+            spent += self._spent(ready[name], count)
+        return self._take(tx, named, takers, shares, now, nonce, spent)
 
     def _look_locked(
         self, tx: PgTx, names: Sequence[str], now: Moment
@@ -177,7 +178,9 @@ class PgClaims(PgTouches):
         shares: Sequence[Sequence[tuple[str, str]]],
         now: Moment,
         nonce: str,
+        spent: Sequence[Asked],
     ) -> list[list[Claimed]]:
+        """The jobs of these shares, claimed: the end of the transaction."""
         rows: list[tuple[Any, ...]] = []
         for place, (taker, share) in enumerate(zip(takers, shares, strict=True)):
             for name, job_id in share:
@@ -193,7 +196,7 @@ class PgClaims(PgTouches):
             return [[] for _ in takers]
         names = ("ids", "workers", "leases", "timeouts", "alones", "nonces")
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        found = tx.rows("claims", "take", {**columns, "now": now})
+        found, *_ = tx.end(("claims", "take", {**columns, "now": now}), *spent)
         held: list[list[tuple[bool, Claimed]]] = [[] for _ in takers]
         for claimed, place, ahead in self._claimed(tx, found):
             held[place].append((not ahead, claimed))

@@ -273,23 +273,23 @@ class PgDatabase:
 
     def _transact(self, unknown: AfterUnknown, call: Callable[[PgTx], T]) -> T:
         with self.connection() as connection:
-            tx = PgTx(connection, self.statements, BEGIN)
-            xid = timeline = None
+            tx = PgTx(connection, self.statements, BEGIN, "" if unknown == "ask" else "COMMIT")
+            xid = timeline = computed = None
             try:
-                answer = call(tx)
+                computed = answer = call(tx)
                 if unknown == "ask" and tx.has_begun:
                     xid, timeline = tx.execute(_NUMBER).fetchall()[0]
-            except BaseException:
-                with suppress(psycopg.Error):
-                    connection.execute("ROLLBACK")
-                raise
-            try:
-                if tx.has_begun:
+                if tx.has_begun and not tx.is_ending:
+                    tx.is_ending = True
                     connection.execute("COMMIT")
-            except (OperationalError, InterfaceError) as error:
-                if unknown == "raise":
+            except BaseException as error:
+                if not tx.is_ending or not connection.closed:  # so it was not committed
+                    with suppress(psycopg.Error):
+                        connection.execute("ROLLBACK")
+                    raise
+                if unknown == "raise" and isinstance(error, psycopg.Error):
                     raise translate(error, self.place) from error
-                raise Unknown(xid, timeline, answer, tx) from None
+                raise Unknown(xid, timeline, computed, tx) from None
         if tx.news:
             self.told(tx)
         return answer

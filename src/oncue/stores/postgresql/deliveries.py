@@ -16,7 +16,9 @@ from oncue.stores.postgresql import records
 from oncue.stores.postgresql.binary import Texts
 from oncue.stores.postgresql.endings import PgEndings
 from oncue.stores.postgresql.settings import queue_row
-from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.postgresql.tx import Asked, PgTx
+
+FEW = 100  # jobs: to look for those that are gone costs less than a journey to the server
 
 _ID = itemgetter(Delivery._fields.index("id"))  # by position: they are asked for every job
 _ATTEMPT = itemgetter(Delivery._fields.index("attempt"))
@@ -75,11 +77,12 @@ class PgDeliveries(PgEndings):
         queue = queue_row(*found[0]).queue if found else default_queue(claim.queue)
         attempts = dict(zip(map(_ID, claim.jobs), map(_ATTEMPT, claim.jobs), strict=True))
         taken = [one for one in delivered if one in attempts]
-        if taken:
-            self._deliver(tx, claim, taken, attempts, holder, queue, now)
         if refused:
             self._refuse(tx, claim, refused, attempts, holder, queue, now)
-        tx.run("ranges", "settle", {**_place(claim), "left": left})
+        last: list[Asked] = []
+        for attempt, ids in _by_attempt(taken, attempts).items():
+            last += self._deliver(tx, claim, attempt, ids, holder, queue, now)
+        tx.end(*last, ("ranges", "settle", {**_place(claim), "left": left}))
         if queue.concurrency is not None:
             tx.tell(claim.queue, 0)
         if not left and len(delivered) + len(refused) < len(claim.jobs):
@@ -90,28 +93,34 @@ class PgDeliveries(PgEndings):
         self,
         tx: PgTx,
         claim: RangeClaim,
-        taken: Sequence[str],
-        attempts: Mapping[str, int],
+        attempt: int,
+        ids: Sequence[str],
         holder: str,
         queue: Queue,
         now: Moment,
-    ) -> None:
-        for attempt, ids in _by_attempt(taken, attempts).items():
-            params = {"ids": Texts.of(ids), "attempt": attempt - 1, "queue": claim.queue}
-            if not queue.keeps_history:
-                if attempt > 1:  # only an earlier attempt has left operations
-                    tx.run("jobs", "remove_operations", {"ids": ids})
-                tx.run("ranges", "delivered_gone", params)
+    ) -> list[Asked]:
+        """Statements that record the delivery of these jobs. Those of which nothing is kept are
+        removed, except where the id is remembered: where few are, both statements go together."""
+        params = {"ids": Texts.of(ids), "attempt": attempt - 1, "queue": claim.queue}
+        asked: list[Asked] = []
+        if not queue.keeps_history:
+            if attempt > 1:  # only an earlier attempt has left operations
+                asked.append(("jobs", "remove_operations", {"ids": ids}))
+            asked.append(("ranges", "delivered_gone", params))
+            if len(ids) > FEW:
+                for one in asked:
+                    tx.run(*one)
                 if tx.changes() == len(ids):
-                    continue
-            more = {
-                "holder": holder,
-                "claimed_at": claim.claimed_at,
-                "now": now,
-                "kept": queue.keeps_history,
-                "forget_at": now + REMEMBERED_MS,
-            }
-            tx.run("ranges", "delivered", {**params, **more})
+                    return []
+                asked = []
+        more = {
+            "holder": holder,
+            "claimed_at": claim.claimed_at,
+            "now": now,
+            "kept": queue.keeps_history,
+            "forget_at": now + REMEMBERED_MS,
+        }
+        return [*asked, ("ranges", "delivered", {**params, **more})]
 
     def _refuse(
         self,
@@ -150,7 +159,7 @@ class PgDeliveries(PgEndings):
 def _by_attempt(taken: Sequence[str], attempts: Mapping[str, int]) -> dict[int, list[str]]:
     """These jobs by the number of the attempt that their delivery is; mostly the first."""
     numbers = set(attempts.values())
-    if len(numbers) == 1:
+    if taken and len(numbers) == 1:
         return {numbers.pop(): list(taken)}
     found: dict[int, list[str]] = {}
     for job_id in taken:

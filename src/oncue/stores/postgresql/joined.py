@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from oncue.core.moment import Moment
-from oncue.stores.postgresql.tx import PgRows, PgTx
+from oncue.stores.postgresql.tx import PgRows, PgTx, journey
 from oncue.stores.relational.tx import Named
 
 _GATHERED = frozenset(
@@ -44,7 +44,7 @@ class PgJoined:
             params = _sendable(params)
         if not self._waiting:
             return self._tx.run(noun, name, params)
-        with self._tx.connection.pipeline():
+        with journey(self._tx.connection):
             self._send()
             return self._tx.run(noun, name, params)
 
@@ -82,7 +82,7 @@ class PgJoined:
 
     def flush(self) -> None:
         if self._waiting:
-            with self._tx.connection.pipeline():
+            with journey(self._tx.connection):
                 self._send()
 
     def _send(self) -> None:

@@ -20,9 +20,10 @@ from oncue.ports.claims import RangeClaim
 from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.deliveries import PgDeliveries
 from oncue.stores.postgresql.locks import hold, shard_lock
+from oncue.stores.postgresql.readying import ReadyQueue
 from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
-from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.postgresql.tx import Asked, PgTx
 from oncue.stores.relational.rows import BATCH_BYTES
 
 MOST_RACES = 20
@@ -145,10 +146,7 @@ class PgRanges(PgDeliveries):
         chosen = self._chosen(tx, asked, free, ranges, continued, arrived)
         if chosen is None:
             return nothing
-        claim = self._taken(tx, asked, chosen, ready.room)
-        if isinstance(claim, RangeClaim):
-            self._spend(tx, ready, len(claim.jobs))
-        return claim
+        return self._taken(tx, asked, chosen, ready)
 
     def _chosen(
         self,
@@ -173,34 +171,53 @@ class PgRanges(PgDeliveries):
         )
 
     def _taken(
-        self, tx: PgTx, asked: RangeAsked, chosen: ChosenShard, room: int
+        self, tx: PgTx, asked: RangeAsked, chosen: ChosenShard, ready: ReadyQueue
     ) -> RangeClaim | RangeAsked:
-        """The next jobs of a shard, as many as there is room for, covered by its range. What is to
-        be asked for next: somebody else was quicker, or all that waits there has expired."""
-        if not self._hold_as_seen(tx, asked.queue, chosen.number, chosen.seen):
+        """The next jobs of a shard, as many as there is room for, covered by its range: the end of
+        the transaction. What is to be asked for next: somebody else was quicker, or all that waits
+        there has expired."""
+        found = self._held_due(tx, asked, chosen, ready.room)
+        if found is None:
             return asked
-        found = self._due(tx, asked, chosen.lines, chosen.held, room)
         if chosen.arrived:
-            found = self._merged(tx, asked, found, chosen.arrived[: min(room, MERGED)])[:room]
+            places = chosen.arrived[: min(ready.room, MERGED)]
+            found = self._merged(tx, asked, found, places)[: ready.room]
         if not found:
             return asked._replace(passed_over=asked.passed_over | {chosen.number})
         jobs = [job for _, some in found for job in some]
         through = (found[-1][0], jobs[-1].due_at, jobs[-1].id)
-        fence = self._cover(tx, asked, chosen, through, len(chosen.flying or ()) + len(jobs))
-        if fence is None:
+        cover = _cover(asked, chosen, through, len(chosen.flying or ()) + len(jobs))
+        fences, *_ = tx.end(cover, *self._spent(ready, len(jobs)))
+        if not fences:
             return asked
-        return RangeClaim(asked.queue, chosen.number, fence, jobs, asked.now)
+        return RangeClaim(asked.queue, chosen.number, fences[0][0], jobs, asked.now)
 
-    def _hold_as_seen(self, tx: PgTx, queue: str, shard: int, seen: PgRange | None) -> bool:
+    def _held_due(
+        self, tx: PgTx, asked: RangeAsked, chosen: ChosenShard, room: int
+    ) -> list[JobsOfRank] | None:
         """Hold a shard and its range, so that nobody takes, settles or lets it go before the end of
-        the transaction. False: somebody has since it was seen, and what is there may be delivered
-        already."""
-        place = {"queue": queue, "shard": shard}
-        number = shard_lock(self.db.address.schema, queue, shard)
-        _, rows = tx.together(("locks", "hold", {"number": number}), ("ranges", "lock", place))
-        if seen is None:
-            return not rows
-        return [(seen.holder, seen.fence)] == [tuple(row) for row in rows]
+        the transaction; then its next jobs, behind the range that is held. None: somebody has since
+        it was seen, and what is there may be delivered already."""
+        place = {"queue": asked.queue, "shard": chosen.number}
+        number = shard_lock(self.db.address.schema, asked.queue, chosen.number)
+        locks: list[Asked] = [("locks", "hold", {"number": number}), ("ranges", "lock", place)]
+        first = [_due(asked, line, chosen.held, room, BATCH_BYTES) for line in chosen.lines[:1]]
+        _, rows, *due = tx.together(*locks, *first)
+        seen = [] if chosen.seen is None else [(chosen.seen.holder, chosen.seen.fence)]
+        if [tuple(row) for row in rows] != seen:
+            return None
+        found: list[JobsOfRank] = []
+        bytes_left = BATCH_BYTES
+        for line in chosen.lines:
+            if room <= 0 or bytes_left <= 0:
+                break
+            more = due or tx.together(_due(asked, line, chosen.held, room, bytes_left))
+            jobs = list(map(_delivery, more.pop()))
+            if jobs:
+                found.append((line.rank, jobs))
+            room -= len(jobs)
+            bytes_left -= sum(map(len, map(_PAYLOAD, jobs)))
+        return found
 
     def _arrived(
         self,
@@ -260,40 +277,6 @@ class PgRanges(PgDeliveries):
             heads[shard] = min(one, heads.get(shard, one))
         return heads
 
-    def _due(
-        self,
-        tx: PgTx,
-        asked: RangeAsked,
-        lines: Sequence[LineHead],
-        held: PgRange | None,
-        limit: int,
-    ) -> list[JobsOfRank]:
-        """The next jobs of a shard, which has these lines, behind the range that is held."""
-        jobs: list[JobsOfRank] = []
-        room = BATCH_BYTES
-        for _, rank, due_at, first in lines:
-            if limit <= 0 or room <= 0:
-                break
-            end = None if held is None else held.end_in(rank)
-            # Right before the first: others of that moment are gone, and leave dead entries.
-            after = max((due_at, first[:-1]), end or (-1, ""))
-            params = {
-                "queue": asked.queue,
-                "shard": lines[0].shard,
-                "rank": rank,
-                "after_due": after[0],
-                "after_id": after[1],
-                "until": asked.cutoff,
-                "now": asked.now,
-                "limit": limit,
-                "room": room,
-            }
-            if found := list(map(_delivery, tx.rows("ranges", "due", params))):
-                jobs.append((rank, found))
-                limit -= len(found)
-                room -= sum(map(len, map(_PAYLOAD, found)))
-        return jobs
-
     def _merged(
         self,
         tx: PgTx,
@@ -309,39 +292,11 @@ class PgRanges(PgDeliveries):
         placed.sort(key=lambda one: (one[0], one[1].due_at, one[1].id))
         return [(rank, [job]) for rank, job in placed]
 
-    def _cover(
-        self,
-        tx: PgTx,
-        asked: RangeAsked,
-        chosen: ChosenShard,
-        through: PlaceInLine,
-        in_flight: int,
-    ) -> int | None:
-        """Open a range that goes so far, or go on with the one that is held. Its fence; None:
-        somebody else has it now."""
-        held, cutoff = chosen.held, asked.cutoff
-        if held is not None:
-            through, cutoff = max(through, held.through), max(cutoff, held.cutoff)
-        names = ("through_rank", "through_due", "through_id")
-        params = {
-            "queue": asked.queue,
-            "shard": chosen.number,
-            "holder": asked.dispatcher,
-            "fence": 0 if held is None else held.fence,
-            "lease_until": asked.now + asked.lease_ms,
-            "lease_ms": asked.lease_ms,
-            "cutoff": cutoff,
-            "in_flight": in_flight,
-            **dict(zip(names, through, strict=True)),
-        }
-        fence: int | None = tx.run("ranges", "take" if held is None else "go_on", params).get
-        return fence
-
     def next_due(self, queues: Sequence[str]) -> Moment | None:
-        with self.db.reading() as tx:
-            return min((at for name in queues for at in self._next_dues(tx, name)), default=None)
+        dues = [at for name in queues for at in self.db.once(partial(self._next_dues, name))]
+        return min(dues, default=None)
 
-    def _next_dues(self, tx: PgTx, name: str) -> list[Moment]:
+    def _next_dues(self, name: str, tx: PgTx) -> list[Moment]:
         """When something of the queue can be taken, as far as can be told. Lines are looked for
         where they were last, and everything is read in one journey: waiting processes ask often."""
         look = self._known_lines.begin(name, self._shards_of(name))
@@ -367,6 +322,45 @@ class PgRanges(PgDeliveries):
             moments += shards.waiting_dues(tx, name, lines, ranges)
             moments += [at for _, at in returns]
         return row.limits.next_turns(moments)
+
+
+def _due(asked: RangeAsked, line: LineHead, held: PgRange | None, limit: int, room: int) -> Asked:
+    """What finds the next jobs of a line, behind the range that is held."""
+    end = None if held is None else held.end_in(line.rank)
+    # Right before the first: others of that moment are gone, and leave dead entries.
+    after_due, after_id = max((line.due_at, line.id[:-1]), end or (-1, ""))
+    params = {
+        "queue": asked.queue,
+        "shard": line.shard,
+        "rank": line.rank,
+        "after_due": after_due,
+        "after_id": after_id,
+        "until": asked.cutoff,
+        "now": asked.now,
+        "limit": limit,
+        "room": room,
+    }
+    return "ranges", "due", params
+
+
+def _cover(asked: RangeAsked, chosen: ChosenShard, through: PlaceInLine, in_flight: int) -> Asked:
+    """What opens a range that goes so far, or goes on with the one that is held."""
+    held, cutoff = chosen.held, asked.cutoff
+    if held is not None:
+        through, cutoff = max(through, held.through), max(cutoff, held.cutoff)
+    names = ("through_rank", "through_due", "through_id")
+    params = {
+        "queue": asked.queue,
+        "shard": chosen.number,
+        "holder": asked.dispatcher,
+        "fence": 0 if held is None else held.fence,
+        "lease_until": asked.now + asked.lease_ms,
+        "lease_ms": asked.lease_ms,
+        "cutoff": cutoff,
+        "in_flight": in_flight,
+        **dict(zip(names, through, strict=True)),
+    }
+    return "ranges", "take" if held is None else "go_on", params
 
 
 def _as_line(place: PlaceInLine | None) -> LineHead | None:

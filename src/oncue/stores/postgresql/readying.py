@@ -14,7 +14,7 @@ from oncue.stores.postgresql import records
 from oncue.stores.postgresql.jobs import PgJobs
 from oncue.stores.postgresql.settings import QueueRow, queue_row, rows_of
 from oncue.stores.postgresql.shards import LineHead, PgRange, lines
-from oncue.stores.postgresql.tx import Params, PgTx
+from oncue.stores.postgresql.tx import Asked, PgTx
 
 EXPIRED_AT_ONCE = 500  # jobs that are cancelled by one look
 BACK_TOGETHER = 1000  # put-off jobs that are in line again by one look
@@ -55,11 +55,13 @@ class PgReadying(PgJobs):
     ) -> tuple[list[PgRange], dict[str, QueueLook]]:
         """The ranges of these queues and what each has, read in one journey after these locks are
         shared. Before, the rows of queues with limits are locked, in the order of names: limits
-        hold for all who take from a queue. What is due by `until` is looked for; None: by now."""
+        hold for all who take from a queue. What is due by `until` is looked for; None: by now.
+        Without locks no transaction is begun: mostly nothing is to be taken."""
         limited = any(self._settings.queue(name).is_limited for name in names)
-        asked: list[tuple[str, str, Params]] = [
+        numbers = sorted(locks)
+        asked: list[Asked] = [
             ("queues", "lock_named" if limited else "named", {"names": list(names)}),
-            ("locks", "share", {"numbers": sorted(locks)}),
+            ("locks", "share", {"numbers": numbers}),
             ("ranges", "of_queues", {"queues": list(names)}),
         ]
         begun = {name: self._known_lines.begin(name, self._shards_of(name)) for name in names}
@@ -69,7 +71,8 @@ class PgReadying(PgJobs):
             asked.append(("claims", "returning", params))
             over = {"queue": name, "until": now if until is None else until, "now": now}
             asked.append(("claims", "is_expired_due", over))
-        queues, _, ranges, *rest = tx.together(*asked)
+        look = tx.together if limited or numbers else tx.peek
+        queues, _, ranges, *rest = look(*asked)
         rows = {row[0]: queue_row(*row) for row in queues}
         if not limited and any(row.queue.is_limited for row in rows.values()):
             rows = rows_of(tx, list(names), lock=True)
@@ -131,13 +134,13 @@ class PgReadying(PgJobs):
         return row.limits.room(under_way, limit, now)
 
     def _keep_bucket(self, tx: PgTx, name: str, bucket: Bucket) -> None:
-        params = {"name": name, "turns": bucket.turns, "filled_at": bucket.at}
-        tx.run("queues", "put_bucket", params)
+        tx.run(*_bucket(name, bucket))
 
-    def _spend(self, tx: PgTx, ready: ReadyQueue, count: int) -> None:
-        """Note that so many were taken from a queue that had room for them."""
-        if ready.row is not None and ready.bucket is not None and count:
-            self._keep_bucket(tx, ready.row.queue.name, rate.take(ready.bucket, count))
+    def _spent(self, ready: ReadyQueue, count: int) -> list[Asked]:
+        """What notes that so many were taken from a queue that had room for them."""
+        if ready.row is None or ready.bucket is None or not count:
+            return []
+        return [_bucket(ready.row.queue.name, rate.take(ready.bucket, count))]
 
     def _expire_due(self, tx: PgTx, name: str, until: Moment, now: Moment) -> bool:
         """Cancel what has expired and would be taken. Whether anything was."""
@@ -181,6 +184,10 @@ class PgReadying(PgJobs):
         for due_at, rank in tx.rows("claims", "back_in_line", {"ids": back, "until": now}):
             tx.tell(queue, due_at, rank)
         return True
+
+
+def _bucket(name: str, bucket: Bucket) -> Asked:
+    return "queues", "put_bucket", {"name": name, "turns": bucket.turns, "filled_at": bucket.at}
 
 
 def _is_covered(line: LineHead, ranges: Sequence[PgRange]) -> bool:

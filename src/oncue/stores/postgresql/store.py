@@ -67,12 +67,13 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
         ]
         begun = self._known_lines.begin_everywhere({name: self._shards_of(name) for name in names})
         asked = {"queues": names}
-        with self.db.reading() as tx:
-            [revision], lines, returns = tx.together(
+        [revision], lines, returns = self.db.once(
+            lambda tx: tx.together(
                 ("queues", "revision", None),
                 ("claims", "lines_of", asked),
                 ("claims", "returns_of", asked),
             )
+        )
         dues: dict[str, Moment] = dict(returns)
         heads: dict[str, list[LineHead]] = {}
         for queue, *head, at in lines:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -12,6 +13,8 @@ from oncue.core.moment import Moment
 from oncue.stores.statements import Statements
 
 Params = Mapping[str, Any] | Sequence[Any] | None
+Asked = tuple[str, str, Params]
+"""A statement: its noun and name, and its parameters."""
 
 
 class PgRows(psycopg.Cursor[TupleRow]):
@@ -24,22 +27,58 @@ class PgRows(psycopg.Cursor[TupleRow]):
         return None if row is None else row[0]
 
 
+@contextmanager
+def journey(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """What is executed is sent together, and answered at the end: nothing may be fetched before.
+
+    At its end psycopg sends Sync, which makes the server answer, and then Flush, which is not
+    needed. A Flush stops the server's clock for `idle_in_transaction_session_timeout`: a process
+    that stands still after it would hold its locks for ever. So it is left out."""
+    try:
+        with connection.pipeline() as pipeline:
+            fetch = pipeline._fetch_gen
+            vars(pipeline)["_fetch_gen"] = lambda *, flush: fetch(flush=False)
+            yield
+    except psycopg.DatabaseError as error:
+        if connection.closed and error.sqlstate is None:  # as outside of a pipeline
+            raise psycopg.OperationalError(*error.args) from error
+        raise
+
+
 class PgTx:
     """Also a connection that runs each statement by itself."""
 
-    __slots__ = ("_begin", "_changes", "connection", "news", "ranks", "statements")
+    __slots__ = (
+        "_begin",
+        "_changes",
+        "_commit",
+        "connection",
+        "is_ending",
+        "news",
+        "ranks",
+        "statements",
+    )
 
     def __init__(
-        self, connection: psycopg.Connection[Any], statements: Statements, begin: str = ""
+        self,
+        connection: psycopg.Connection[Any],
+        statements: Statements,
+        begin: str = "",
+        commit: str = "",
     ) -> None:
-        """`begin`: what begins the transaction, sent together with its first statement."""
+        """`begin`: what begins the transaction, sent together with its first statement. `commit`:
+        what ends it, if that may be sent together with its last ones."""
         self.connection = connection
         self.statements = statements
         self.news: dict[str | None, Moment] = {}
         """What listeners are told once it is committed."""
         self.ranks: dict[str, set[int]] = {}
         """By queue: the ranks of jobs that wait from then on."""
+        self.is_ending = False
+        """Its commit was sent: nothing more is done in it, and trouble leaves open what became of
+        it."""
         self._begin = begin
+        self._commit = commit
         self._changes = 0
 
     @property
@@ -52,7 +91,7 @@ class PgTx:
     def execute(self, statement: str, params: Params = None) -> PgRows:
         cursor = PgRows(self.connection)
         if self._begin:
-            with self.connection.pipeline():
+            with journey(self.connection):
                 self._send_begin()
                 cursor.execute(statement.encode(), params, binary=True)
         else:
@@ -65,20 +104,40 @@ class PgTx:
         if begin:
             self.connection.execute(begin.encode())
 
-    def together(self, *asked: tuple[str, str, Params]) -> list[list[TupleRow]]:
+    def together(self, *asked: Asked) -> list[list[TupleRow]]:
         """The rows of several statements, one after the other, in one journey to the server."""
+        return self._journey(asked, begins=True)
+
+    def peek(self, *asked: Asked) -> list[list[TupleRow]]:
+        """The same for statements that hold no locks: if nothing else is done, no transaction was
+        begun. In one that has begun they are part of it."""
+        return self._journey(asked, begins=False)
+
+    def end(self, *asked: Asked) -> list[list[TupleRow]]:
+        """The same for the last statements of the transaction: it is committed in that journey, if
+        it was allowed at the beginning. If one of them fails, nothing is."""
+        self.is_ending = bool(self._commit)
+        return self._journey(asked, begins=True, commit=self._commit)
+
+    def _journey(
+        self, asked: Sequence[Asked], *, begins: bool, commit: str = ""
+    ) -> list[list[TupleRow]]:
         cursors = [PgRows(self.connection) for _ in asked]
-        with self.connection.pipeline():
-            self._send_begin()
+        with journey(self.connection):
+            if begins:
+                self._send_begin()
             for cursor, (noun, name, params) in zip(cursors, asked, strict=True):
                 cursor.execute(self.sql(noun, name).encode(), params, binary=True)
-        return [cursor.fetchall() for cursor in cursors]
+            if commit:
+                self.connection.execute(commit.encode())
+        return [[] if cursor.description is None else cursor.fetchall() for cursor in cursors]
 
     def executemany(self, statement: str, rows: Iterable[Params]) -> None:
         """The statement for each of these, in one journey to the server."""
-        self._send_begin()
         cursor = PgRows(self.connection)
-        cursor.executemany(statement.encode(), rows)  # type: ignore[arg-type]
+        with journey(self.connection):
+            self._send_begin()
+            cursor.executemany(statement.encode(), rows)  # type: ignore[arg-type]
         self._changes = cursor.rowcount
 
     def run(self, noun: str, name: str, params: Params = None) -> PgRows:

@@ -1,0 +1,69 @@
+"""How often the hot paths wait for the server: each journey is part of the lateness of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.stores.postgresql.store import PgStore
+from tests.contract.desk import DELIVERY, Desk, Q
+from tests.stores.postgres import open_postgres
+from tests.stores.postgresql.journeys import counted
+
+Prepare = Callable[[Desk], Any]
+
+
+@pytest.fixture
+def store() -> Iterator[PgStore]:
+    with closing(open_postgres(FakeClock(), 4)) as store:
+        yield store
+
+
+def nothing(desk: Desk) -> None:
+    """Nothing is due."""
+
+
+def a_range(desk: Desk) -> Any:
+    desk.add(queue=DELIVERY.name)
+    return desk.claim_range()
+
+
+def a_claim(desk: Desk) -> Any:
+    return desk.take()
+
+
+CASES: dict[str, tuple[int, Prepare, Callable[[Desk, Any], object]]] = {
+    "a range claim of one job": (
+        *(3, lambda desk: desk.add(queue=DELIVERY.name)),
+        lambda desk, _: desk.claim_range().jobs,
+    ),
+    "a range claim of nothing": (1, nothing, lambda desk, _: not desk.claim_range().jobs),
+    "the settlement of a range": (2, a_range, lambda desk, claim: desk.settle_range(claim)),
+    "a claim of one job": (3, lambda desk: desk.add(), lambda desk, _: desk.claim(Q, limit=1)),
+    "a claim of nothing": (2, nothing, lambda desk, _: not desk.claim(Q)),
+    "the completion of a job": (
+        *(2, a_claim),
+        lambda desk, claim: desk.complete(claim) is None,
+    ),
+    "a look when something is due": (
+        *(1, lambda desk: desk.add(due_in=60)),
+        lambda desk, _: desk.store.next_due(["q"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_calm_call_makes_few_journeys(store: PgStore, case: str) -> None:
+    most, prepare, call = CASES[case]
+    assert isinstance(store.clock, FakeClock)
+    desk = Desk(store, store.clock)
+    for queue in (Q, DELIVERY):
+        desk.set(queue)
+    given = prepare(desk)
+    with counted(store) as sent:
+        assert call(desk, given)
+    assert sent.count == most

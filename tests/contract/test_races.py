@@ -110,7 +110,7 @@ def test_the_same_settlement_from_many_threads_is_welcome(desk: Desk) -> None:
 def test_a_key_is_given_to_one_job(desk: Desk) -> None:
     def insert(thread: int) -> str | None:
         new = desk.new(f"job-{thread}", key="k")
-        clash = desk.store.insert([new], desk.now).get(0)
+        clash = desk.insert([new]).get(0)
         return None if clash is None else clash.job.id
 
     answers = together(THREADS, insert)
@@ -122,7 +122,7 @@ def test_a_key_is_given_to_one_job(desk: Desk) -> None:
 def test_an_id_is_given_to_one_job(desk: Desk) -> None:
     def insert(thread: int) -> str | None:
         new = desk.new("mine", digest=b"d", payload=b"%d" % thread)
-        clash = desk.store.insert([new], desk.now).get(0)
+        clash = desk.insert([new]).get(0)
         return None if clash is None else clash.kind
 
     answers = together(THREADS, insert)

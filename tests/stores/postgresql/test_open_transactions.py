@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from oncue import StoreUnavailable
+from oncue import Conflict, StoreUnavailable
 from oncue.aio import AsyncScheduler
 from oncue.api import problems
 from oncue.core.job import NewJob
@@ -163,3 +163,18 @@ def test_jobs_of_a_call_are_inserted_in_one_order(shop: Shop) -> None:
     assert len(orders) == 1
     assert not store.insert(jobs[::-1], now)
     assert sorted(store.insert(jobs, now)) == list(range(6))
+
+
+def test_a_queue_that_an_open_transaction_uses_is_neither_deleted_nor_waited_for(
+    shop: Shop, open_transaction: psycopg.Connection[Any]
+) -> None:
+    shop.cue.set_queue("mail", sink="log:")
+    shop.cue.schedule(1, queue="mail", connection=open_transaction)
+    with pytest.raises(Conflict, match="still open uses queue mail"):
+        shop.cue.delete_queue("mail")
+    shop.cue.schedule(1, queue="new", connection=open_transaction)
+    with pytest.raises(StoreUnavailable, match="still open uses queue new"):
+        shop.cue.set_queue("new", sink="log:")
+    open_transaction.rollback()
+    shop.cue.delete_queue("mail")
+    assert "mail" not in [queue.name for queue in shop.cue.queues()]

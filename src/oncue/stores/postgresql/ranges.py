@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
+
+from psycopg import errors
+from psycopg.rows import TupleRow
 
 from oncue.core.job import Delivery
 from oncue.core.moment import Moment
@@ -17,10 +19,11 @@ from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.deliveries import PgDeliveries
-from oncue.stores.postgresql.locks import hold, shard_lock
+from oncue.stores.postgresql.locks import shard_lock
+from oncue.stores.postgresql.range_asked import ChosenShard, RangeAsked, SharedByOthers
 from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.shards import LAST_TEXT, LineHead, PgRange, PlaceInLine
-from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.postgresql.tx import Params, PgTx
 from oncue.stores.relational.rows import BATCH_BYTES
 
 MOST_RACES = 20
@@ -29,39 +32,6 @@ JobsOfRank = tuple[int, list[Delivery]]
 _PAYLOAD = itemgetter(Delivery._fields.index("payload"))
 InFlight = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""
-
-
-class RangeAsked(NamedTuple):
-    """What a dispatcher asks for."""
-
-    queue: str
-    dispatcher: str
-    limit: int
-    cutoff: Moment
-    now: Moment
-    lease_ms: int
-    expires: bool = True
-    """Whether jobs that have expired are cancelled before. Once is enough: they are not taken."""
-    passed_over: frozenset[int] = frozenset()
-    """Shards of which nothing could be taken."""
-
-
-class ChosenShard(NamedTuple):
-    """The shard from which jobs are taken next."""
-
-    number: int
-    lines: list[LineHead]
-    seen: PgRange | None
-    """Its range; None: it never had one."""
-    flying: set[str] | None
-    """The jobs in flight, if its dispatcher goes on with the range; None: it takes a new one."""
-    arrived: Sequence[PlaceInLine]
-    """Jobs that have come into that range since it was taken."""
-
-    @property
-    def held(self) -> PgRange | None:
-        """The range with which its dispatcher goes on."""
-        return None if self.flying is None else self.seen
 
 
 class PgRanges(PgDeliveries):
@@ -80,21 +50,24 @@ class PgRanges(PgDeliveries):
     ) -> RangeClaim:
         cutoff = now if due_until is None else due_until
         asked = RangeAsked(queue.name, dispatcher, limit, cutoff, now, round(lease_seconds * 1000))
-        for _ in range(MOST_RACES):
-            claim = self.db.write(partial(self._claim_range, asked, in_flight), "repeat")
-            if isinstance(claim, RangeClaim):
-                return claim
-            if isinstance(claim, RangeAsked):
-                asked = claim
-                continue
-            for held in claim:
-                self.db.write(partial(self._close, held), "repeat")
+        for _ in range(MOST_RACES + self._shards_of(queue.name)):
+            try:
+                claim = self.db.write(partial(self._claim_range, asked, in_flight), "repeat")
+                if isinstance(claim, RangeClaim):
+                    return claim
+                if isinstance(claim, RangeAsked):
+                    asked = claim
+                    continue
+                for held in claim:
+                    self.db.write(partial(self._close, held, asked.patience_ms), "repeat")
+            except SharedByOthers as shared:
+                asked = asked.beside(shared.shard)
         return RangeClaim(queue.name)
 
-    def _close(self, held: PgRange, tx: PgTx) -> None:
+    def _close(self, held: PgRange, patience_ms: int, tx: PgTx) -> None:
         """Take a shard away from its holder. In a transaction of its own: so only one lock is held
         alone at a time."""
-        hold(tx, shard_lock(self.db.address.schema, held.queue, held.shard))
+        self._hold(tx, held.queue, held.shard, patience_ms)
         if shards.close(tx, held):
             self._announce_room(tx, held.queue)
 
@@ -109,6 +82,7 @@ class PgRanges(PgDeliveries):
         continued = _continued(ranges, in_flight)
         held = [one for one in ranges if one.is_open and one.shard not in continued]
         over = [o for o in held if o.holder == asked.dispatcher or o.lease_until <= asked.now]
+        over = [one for one in over if one.shard not in asked.shared]
         if over:
             return over
         nothing = RangeClaim(
@@ -135,11 +109,11 @@ class PgRanges(PgDeliveries):
             return nothing
         if ready.changed:
             return asked._replace(expires=False)
-        busy |= asked.passed_over
+        busy |= asked.passed_over | asked.shared
         free = [line for line in ready.lines if line.shard not in busy]
         chosen = self._chosen(tx, asked, free, ranges, continued, arrived)
-        if chosen is None:
-            return nothing
+        if chosen is None:  # nobody tells when a shared lock is let go: so it looks again soon
+            return nothing._replace(busy_until=None) if asked.shared else nothing
         claim = self._taken(tx, asked, chosen, ready.room)
         if isinstance(claim, RangeClaim):
             self._spend(tx, ready, len(claim.jobs))
@@ -172,7 +146,7 @@ class PgRanges(PgDeliveries):
     ) -> RangeClaim | RangeAsked:
         """The next jobs of a shard, as many as there is room for, covered by its range. What is to
         be asked for next: somebody else was quicker, or all that waits there has expired."""
-        if not self._hold_as_seen(tx, asked.queue, chosen.number, chosen.seen):
+        if not self._hold_as_seen(tx, asked, chosen):
             return asked
         found = self._due(tx, asked, chosen.lines, chosen.held, room)
         if chosen.arrived:
@@ -186,13 +160,31 @@ class PgRanges(PgDeliveries):
             return asked
         return RangeClaim(asked.queue, chosen.number, fence, jobs, asked.now)
 
-    def _hold_as_seen(self, tx: PgTx, queue: str, shard: int, seen: PgRange | None) -> bool:
+    def _hold(
+        self, tx: PgTx, queue: str, shard: int, patience_ms: int, *more: tuple[str, str, Params]
+    ) -> list[TupleRow]:
+        """Hold the lock of a shard alone until the end of the transaction; the rows of one more
+        statement, in the same journey. Raises `SharedByOthers` if it is not to be had in time:
+        whoever wants to share it waits behind this."""
+        number = shard_lock(self.db.address.schema, queue, shard)
+        try:
+            *_, rows = tx.together(
+                ("locks", "patience", {"ms": str(patience_ms)}),
+                ("locks", "hold", {"number": number}),
+                ("locks", "patience", {"ms": "0"}),
+                *more,
+            )
+        except errors.LockNotAvailable:
+            raise SharedByOthers(shard) from None
+        return rows
+
+    def _hold_as_seen(self, tx: PgTx, asked: RangeAsked, chosen: ChosenShard) -> bool:
         """Hold a shard and its range, so that nobody takes, settles or lets it go before the end of
         the transaction. False: somebody has since it was seen, and what is there may be delivered
         already."""
-        place = {"queue": queue, "shard": shard}
-        number = shard_lock(self.db.address.schema, queue, shard)
-        _, rows = tx.together(("locks", "hold", {"number": number}), ("ranges", "lock", place))
+        queue, shard, seen = asked.queue, chosen.number, chosen.seen
+        lock = ("ranges", "lock", {"queue": queue, "shard": shard})
+        rows = self._hold(tx, queue, shard, asked.patience_ms, lock)
         if seen is None:
             return not rows
         return [(seen.holder, seen.fence)] == [tuple(row) for row in rows]

@@ -18,7 +18,7 @@ from psycopg import errors
 
 from oncue.stores.postgresql.tx import PgTx
 
-NO_PATIENCE_MS = 2
+NO_PATIENCE_MS = 1
 """A lock that is free, or is let go just now, is had by then."""
 
 

@@ -115,8 +115,7 @@ class PgNewJobs(PgPart):
     def _insert_apart(
         self, jobs: Sequence[NewJob], is_plain: bool, tx: PgTx
     ) -> tuple[list[str], set[Used]]:
-        """Store what does not clash and waits for nobody: their ids, and what others have used. A
-        part that waits is divided, so that few statements find those who do."""
+        """Store what does not clash and waits for nobody: their ids, and what others have used."""
         be_patient(tx, NO_PATIENCE_MS)
         stored: list[str] = []
         held: set[Used] = set()
@@ -124,20 +123,33 @@ class PgNewJobs(PgPart):
         for job in self._unseen(tx, in_one_order(jobs)):
             by_queue.setdefault(job.queue, []).append(job)
         for name, some in sorted(by_queue.items()):
-            parts = [some]
             if self._is_being_made(tx, name):
                 held.add(("queue", name))
-                continue
-            while parts:
-                part = parts.pop()
-                try:
-                    with tx.connection.transaction():
-                        stored += self._insert(part, is_plain, tx)
-                except Waited:
-                    middle = len(part) // 2
-                    parts += [part[middle:], part[:middle]] if middle else []
-                    held.update(() if middle else _uses(part[0]))
+            else:
+                self._insert_parts(some, is_plain, tx, stored, held)
         return stored, held
+
+    def _insert_parts(
+        self,
+        jobs: Sequence[NewJob],
+        is_plain: bool,
+        tx: PgTx,
+        stored: list[str],
+        held: set[Used],
+    ) -> None:
+        """Part by part: a part that waits is halved, and after one that does not the next is twice
+        as large. So few statements find those who wait, and many of them cost one each."""
+        at, size = 0, len(jobs)
+        while part := jobs[at : at + size]:
+            try:
+                with tx.connection.transaction():
+                    stored += self._insert(part, is_plain, tx)
+                at, size = at + len(part), 2 * size
+            except Waited:
+                if len(part) == 1:
+                    held.update(_uses(part[0]))
+                    at += 1
+                size = max(len(part) // 2, 1)
 
     def _unseen(self, tx: PgTx, jobs: Sequence[NewJob]) -> list[NewJob]:
         """Those that clash with nothing that can be seen. An insert would wait for who changes the
@@ -338,9 +350,16 @@ def _needs(job: NewJob) -> list[Used]:
     return [("queue", job.queue), *_uses(job), *([_replaces(job)] if job.replace else [])]
 
 
-def in_one_order(jobs: Iterable[NewJob]) -> list[NewJob]:
+def in_one_order(jobs: Sequence[NewJob]) -> list[NewJob]:
     """Without those that have an id or key of one before them, and so that calls which store the
     same ones wait for each other, and none for one that waits for it."""
+    keys = [(job.key, job.queue) for job in jobs if job.key is not None]
+    if len(set(map(_ID, jobs))) < len(jobs) or len(set(keys)) < len(keys):
+        jobs = _firsts(jobs)
+    return sorted(jobs, key=_order if keys else _ID)
+
+
+def _firsts(jobs: Sequence[NewJob]) -> list[NewJob]:
     seen: set[Used] = set()
     firsts = []
     for job in jobs:
@@ -348,7 +367,7 @@ def in_one_order(jobs: Iterable[NewJob]) -> list[NewJob]:
         if seen.isdisjoint(used):
             firsts.append(job)
         seen.update(used)
-    return sorted(firsts, key=_order)
+    return firsts
 
 
 def _order(job: NewJob) -> tuple[str, str, str]:

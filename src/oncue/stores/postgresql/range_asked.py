@@ -10,6 +10,7 @@ from oncue.stores.postgresql.locks import NO_PATIENCE_MS
 from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
 
 SHARD_PATIENCE_MS = 20  # longer than the store itself shares a shard, and others wait behind it
+WAITED_FOR = 4  # shards; if so many are shared, the others are only tried
 
 
 class RangeAsked(NamedTuple):
@@ -31,7 +32,7 @@ class RangeAsked(NamedTuple):
     @property
     def patience_ms(self) -> int:
         """For the lock of the next shard."""
-        return NO_PATIENCE_MS if self.shared else SHARD_PATIENCE_MS
+        return SHARD_PATIENCE_MS if len(self.shared) < WAITED_FOR else NO_PATIENCE_MS
 
     def beside(self, shard: int) -> RangeAsked:
         """Leave out a shard that others share for long."""

@@ -167,13 +167,9 @@ class PgRanges(PgDeliveries):
         statement, in the same journey. Raises `SharedByOthers` if it is not to be had in time:
         whoever wants to share it waits behind this."""
         number = shard_lock(self.db.address.schema, queue, shard)
+        params = {"number": number, "ms": str(patience_ms)}
         try:
-            *_, rows = tx.together(
-                ("locks", "patience", {"ms": str(patience_ms)}),
-                ("locks", "hold", {"number": number}),
-                ("locks", "patience", {"ms": "0"}),
-                *more,
-            )
+            *_, rows = tx.together(("locks", "hold_shard", params), *more)
         except errors.LockNotAvailable:
             raise SharedByOthers(shard) from None
         return rows

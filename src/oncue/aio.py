@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from oncue.core.errors import OncueError, StoreUnavailable
+from oncue.core.errors import Held, OncueError, StoreUnavailable
 from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed, Job, NewJob
 from oncue.core.lease import Touch, Touched
@@ -53,7 +53,11 @@ class AsyncScheduler:
         self._keyed_inserts: Gathering[NewJob, Job | None] = Gathering(
             partial(insert_all, scheduler), self._threads, TOGETHER, groups=groups
         )
-        """Apart: they may wait for an open transaction in which the same key or id was used."""
+        """Apart, with those who wait a little for an open transaction that has the same key."""
+        self._held_inserts: Gathering[NewJob, Job | None] = Gathering(
+            partial(insert_all, scheduler), self._threads, TOGETHER
+        )
+        """Jobs that such a transaction holds for longer: nobody else waits for them."""
         self._settlements: Gathering[Settlement, State] = Gathering(
             partial(reporting.settle_all, scheduler), self._threads, TOGETHER, groups=groups
         )
@@ -96,10 +100,25 @@ class AsyncScheduler:
             lambda wanted: insert(connection, wanted, cue.clock.now()),
         )
 
-    def insert(self, job: NewJob) -> asyncio.Future[Job | None]:
+    async def insert(self, job: NewJob) -> Job | None:
         """Store a job that is ready; the job that was there before, or None: it is new."""
         is_keyed = job.key is not None or job.digest is not None
-        return (self._keyed_inserts if is_keyed else self._inserts).ask(job)
+        try:
+            return await (self._keyed_inserts if is_keyed else self._inserts).ask(job)
+        except Held:
+            return await self._insert_held(job)
+
+    async def _insert_held(self, job: NewJob) -> Job | None:
+        """Ask again for a while, as `LocalJobs` does."""
+        monotonic = self.scheduler.clock.monotonic
+        ends = monotonic() + storing.HELD_SECONDS
+        while True:
+            await asyncio.sleep(storing.HELD_REST_SECONDS)
+            try:
+                return await self._held_inserts.ask(job)
+            except Held:
+                if monotonic() >= ends:
+                    raise
 
     def claim(self, queues: Sequence[str], taker: Taker) -> asyncio.Future[list[Claimed]]:
         """For servers; elsewhere `write(scheduler.claim, …)`. Take due jobs, together with others.

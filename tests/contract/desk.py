@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from oncue.clock import FakeClock
+from oncue.core.errors import Held
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.ids import first_epoch, mint
 from oncue.core.job import (
@@ -32,6 +33,7 @@ from oncue.core.queue import Queue, default_queue
 from oncue.core.retry import Verdict, after_lapse
 from oncue.core.sharing import Taker
 from oncue.ports.claims import ClaimFilter, ClaimStore, RangeClaim
+from oncue.ports.jobs import Clash
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 
@@ -71,14 +73,18 @@ class Desk:
                 job_id = mint(self.now, due_at, given["queue"], given["priority"])
         return NewJob(id=job_id, due_at=due_at, **given)
 
+    def insert(self, jobs: Sequence[NewJob]) -> Mapping[int, Clash]:
+        """As `insert_all` stores them, when nobody holds anything for long."""
+        return insert(self.store, jobs, self.now)
+
     def add(self, job_id: str | None = None, **fields: Any) -> str:
         new = self.new(job_id, **fields)
-        assert self.store.insert([new], self.now) == {}
+        assert self.insert([new]) == {}
         return new.id
 
     def add_many(self, number: int, **fields: Any) -> list[str]:
         jobs = [self.new(**fields) for _ in range(number)]
-        assert self.store.insert(jobs, self.now) == {}
+        assert self.insert(jobs) == {}
         return [job.id for job in jobs]
 
     def job(self, job_id: str) -> Job:
@@ -298,3 +304,14 @@ def together(number: int, call: Callable[[int], T]) -> list[T]:
 
     with ThreadPoolExecutor(number) as pool:
         return list(pool.map(run, range(number)))
+
+
+def insert(store: Store, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
+    """Store jobs, and ask again for those that a transaction of others held just then."""
+    answers = store.insert(jobs, now)
+    held = [at for at, answer in answers.items() if isinstance(answer, Held)]
+    clashes = {at: answer for at, answer in answers.items() if isinstance(answer, Clash)}
+    if held:
+        again = insert(store, [jobs[at] for at in held], now)
+        clashes |= {held[at]: clash for at, clash in again.items()}
+    return clashes

@@ -265,8 +265,8 @@ def test_a_job_whose_key_is_taken_there_stays(desk: Desk) -> None:
     assert bulk(desk, MOVE, queue="q").carry_out() == BulkDone(1, key_taken=1)
     assert desk.job(clashing).queue == "q"
     assert desk.job(free).queue == "target"
-    assert desk.store.insert([desk.new(key="l")], desk.now) == {}
-    clash = desk.store.insert([desk.new(queue="target", key="l")], desk.now)[0]
+    assert desk.insert([desk.new(key="l")]) == {}
+    clash = desk.insert([desk.new(queue="target", key="l")])[0]
     assert (clash.kind, clash.job.id) == ("existing", free)
 
 

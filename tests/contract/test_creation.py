@@ -21,7 +21,7 @@ def test_a_new_job_is_stored_as_it_was_given(desk: Desk) -> None:
         timeout_seconds=12.5,
         digest=b"d",
     )
-    assert desk.store.insert([new], desk.now) == {}
+    assert desk.insert([new]) == {}
     assert desk.store.get("mine") == Job(
         id="mine",
         queue="q",
@@ -43,7 +43,7 @@ def test_a_new_job_is_stored_as_it_was_given(desk: Desk) -> None:
 
 
 def test_nothing_is_stored_for_an_empty_batch(desk: Desk) -> None:
-    assert desk.store.insert([], desk.now) == {}
+    assert desk.insert([]) == {}
     assert desk.listed() == []
 
 
@@ -54,28 +54,28 @@ def test_a_batch_of_many_jobs_is_stored_whole(desk: Desk) -> None:
 
 def test_an_id_with_the_same_digest_is_existing(desk: Desk) -> None:
     desk.add("mine", digest=b"d", payload=b"first")
-    clash = desk.store.insert([desk.new("mine", digest=b"d", payload=b"second")], desk.now)[0]
+    clash = desk.insert([desk.new("mine", digest=b"d", payload=b"second")])[0]
     assert (clash.kind, clash.job) == ("existing", desk.job("mine"))
     assert desk.job("mine").payload_json == b"first"
 
 
 def test_an_id_with_the_digest_of_an_earlier_version_is_existing(desk: Desk) -> None:
     desk.add("mine", digest=b"f")
-    clash = desk.store.insert([desk.new("mine", digest=b"d", former_digest=b"f")], desk.now)[0]
+    clash = desk.insert([desk.new("mine", digest=b"d", former_digest=b"f")])[0]
     assert (clash.kind, clash.job.id) == ("existing", "mine")
 
 
 def test_an_id_with_another_digest_is_taken(desk: Desk) -> None:
     desk.add("mine", digest=b"d")
-    clash = desk.store.insert([desk.new("mine", digest=b"e", payload=b"second")], desk.now)[0]
+    clash = desk.insert([desk.new("mine", digest=b"e", payload=b"second")])[0]
     assert (clash.kind, clash.job) == ("id taken", desk.job("mine"))
     assert desk.job("mine").payload_json == b"{}"
 
 
 def test_a_minted_id_that_comes_again_tells_of_a_repeated_call(desk: Desk) -> None:
     batch = [desk.new("a"), desk.new("b")]
-    assert desk.store.insert(batch[:1], desk.now) == {}
-    clashes = desk.store.insert(batch, desk.now)
+    assert desk.insert(batch[:1]) == {}
+    clashes = desk.insert(batch)
     assert {position: clash.kind for position, clash in clashes.items()} == {0: "existing"}
     assert desk.listed() == ["a", "b"]
 
@@ -84,14 +84,14 @@ def test_an_id_with_a_digest_on_one_side_only_is_taken(desk: Desk) -> None:
     for number, (first, second) in enumerate([(b"d", None), (None, b"d")]):
         job_id = f"mine-{number}"
         desk.add(job_id, digest=first)
-        clash = desk.store.insert([desk.new(job_id, digest=second)], desk.now)[0]
+        clash = desk.insert([desk.new(job_id, digest=second)])[0]
         assert clash.kind == "id taken", (first, second)
 
 
 def test_a_clash_of_ids_does_not_hinder_the_rest_of_the_batch(desk: Desk) -> None:
     desk.add("b", digest=b"d")
     batch = [desk.new("a"), desk.new("b"), desk.new("c")]
-    clashes = desk.store.insert(batch, desk.now)
+    clashes = desk.insert(batch)
     assert {position: clash.kind for position, clash in clashes.items()} == {1: "id taken"}
     assert desk.listed() == ["a", "b", "c"]
 
@@ -99,24 +99,24 @@ def test_a_clash_of_ids_does_not_hinder_the_rest_of_the_batch(desk: Desk) -> Non
 def test_ids_are_compared_across_queues_and_after_the_end(desk: Desk) -> None:
     claimed = desk.take("mine", digest=b"d")
     desk.complete(claimed)
-    clash = desk.store.insert([desk.new("mine", queue="other", digest=b"d")], desk.now)[0]
+    clash = desk.insert([desk.new("mine", queue="other", digest=b"d")])[0]
     assert (clash.kind, clash.job.state) == ("existing", State.SUCCEEDED)
 
 
 def test_a_key_that_is_held_answers_with_the_holder(desk: Desk) -> None:
     desk.add("first", key="k")
-    clash = desk.store.insert([desk.new("second", key="k")], desk.now)[0]
+    clash = desk.insert([desk.new("second", key="k")])[0]
     assert (clash.kind, clash.job) == ("existing", desk.job("first"))
     assert desk.store.get("second") is None
 
 
 def test_a_key_is_held_in_every_unfinished_state_and_free_afterwards(desk: Desk) -> None:
     claimed = desk.take("first", key="k")
-    assert desk.store.insert([desk.new("second", key="k")], desk.now)[0].kind == "existing"
+    assert desk.insert([desk.new("second", key="k")])[0].kind == "existing"
     desk.touch(claimed)
-    assert desk.store.insert([desk.new("second", key="k")], desk.now)[0].kind == "existing"
+    assert desk.insert([desk.new("second", key="k")])[0].kind == "existing"
     desk.complete(claimed)
-    assert desk.store.insert([desk.new("second", key="k")], desk.now) == {}
+    assert desk.insert([desk.new("second", key="k")]) == {}
 
 
 def test_the_same_key_in_two_queues_is_no_clash(desk: Desk) -> None:
@@ -130,7 +130,7 @@ def test_replace_gives_the_holder_the_new_time_and_payload_and_nothing_else(desk
     new = desk.new(
         "second", key="k", replace=True, due_in=60, payload=b"new", priority=9, owner="nobody"
     )
-    clash = desk.store.insert([new], desk.now)[0]
+    clash = desk.insert([new])[0]
     job = desk.job("first")
     assert (clash.kind, clash.job) == ("replaced", job)
     assert (job.due_at, job.payload_json) == (at(desk.now + 60_000), b"new")
@@ -142,7 +142,7 @@ def test_replace_gives_the_holder_the_new_time_and_payload_and_nothing_else(desk
 def test_replace_is_refused_once_the_holder_is_taken(desk: Desk) -> None:
     claimed = desk.take("first", key="k", payload=b"old")
     for _ in range(2):
-        clash = desk.store.insert([desk.new("second", key="k", replace=True)], desk.now)[0]
+        clash = desk.insert([desk.new("second", key="k", replace=True)])[0]
         assert (clash.kind, clash.job.id) == ("key taken", "first")
         desk.touch(claimed)
     assert desk.job("first").payload_json == b"old"
@@ -152,7 +152,7 @@ def test_replace_is_refused_inside_an_open_range(desk: Desk) -> None:
     desk.add("first", queue="d", key="k", payload=b"old")
     desk.claim_range(DELIVERY)
     new = desk.new("second", queue="d", key="k", replace=True, payload=b"new")
-    clash = desk.store.insert([new], desk.now)[0]
+    clash = desk.insert([new])[0]
     assert (clash.kind, clash.job.state) == ("key taken", State.DISPATCHED)
     assert desk.job("first").payload_json == b"old"
 
@@ -166,7 +166,7 @@ def test_jobs_of_one_batch_clash_with_each_other_in_order(desk: Desk) -> None:
         desk.new("c", key="k", payload=b"2"),
         desk.new("d", key="k", payload=b"3", replace=True),
     ]
-    clashes = desk.store.insert(batch, desk.now)
+    clashes = desk.insert(batch)
     assert {position: (clash.kind, clash.job.id) for position, clash in clashes.items()} == {
         1: ("existing", "a"),
         2: ("id taken", "a"),
@@ -180,5 +180,5 @@ def test_jobs_of_one_batch_clash_with_each_other_in_order(desk: Desk) -> None:
 def test_an_id_goes_before_a_key(desk: Desk) -> None:
     desk.add("first", key="k")
     desk.add("second", digest=b"d")
-    clash = desk.store.insert([desk.new("second", key="k", digest=b"d")], desk.now)[0]
+    clash = desk.insert([desk.new("second", key="k", digest=b"d")])[0]
     assert (clash.kind, clash.job.id) == ("existing", "second")

@@ -233,7 +233,7 @@ def revive(desk: Desk) -> None:
 
 def replace_it(desk: Desk) -> None:
     new = desk.new("new", queue="d", key="k", replace=True)
-    assert desk.store.insert([new], desk.now)[0].kind == "replaced"
+    assert desk.insert([new])[0].kind == "replaced"
 
 
 @pytest.mark.parametrize("change", [run_now, run_in_bulk, revive, replace_it])

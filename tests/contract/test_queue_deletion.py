@@ -147,18 +147,18 @@ def test_a_job_that_arrives_between_two_parts_stops_the_deletion_and_is_not_lost
 
 def test_ids_chosen_by_clients_are_remembered_for_their_day_and_then_forgotten(desk: Desk) -> None:
     new = desk.new("mine", digest=b"d")
-    desk.store.insert([new], desk.now)
+    desk.insert([new])
     desk.complete(desk.retake("mine"))
     assert delete(desk) == "deleted"
     assert desk.store.get("mine") is None
     for repeated in ([new], [new, new]):
-        assert desk.store.insert(repeated, desk.now)[0].kind == "existing"
+        assert desk.insert(repeated)[0].kind == "existing"
     assert desk.listed() == []
     assert names(desk.store) == [], "nothing was created, so it is not there again"
     desk.clock.advance(DAY + 1)
     forget(desk.store, desk.now)
     other = new._replace(digest=b"e")
-    assert desk.store.insert([other], desk.now) == {}
+    assert desk.insert([other]) == {}
 
 
 def test_another_node_that_knew_the_queue_makes_it_again_with_its_next_job(

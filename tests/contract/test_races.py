@@ -56,9 +56,10 @@ def test_a_job_is_either_cancelled_or_delivered(desk: Desk, round_: int) -> None
 
     def work(thread: int) -> None:
         if thread == 0:
-            while (claim := desk.claim_range(limit=7)).jobs:
-                delivered.extend(ids(claim.jobs))
-                assert desk.settle_range(claim)
+            while desk.listed(queue="d", state=State.SCHEDULED):  # a cancel may be in the way
+                if (claim := desk.claim_range(limit=7)).jobs:
+                    delivered.extend(ids(claim.jobs))
+                    assert desk.settle_range(claim)
             return
         for job_id in reversed(added[thread::4]):
             if desk.cancel(job_id).refused is None:
@@ -110,7 +111,7 @@ def test_the_same_settlement_from_many_threads_is_welcome(desk: Desk) -> None:
 def test_a_key_is_given_to_one_job(desk: Desk) -> None:
     def insert(thread: int) -> str | None:
         new = desk.new(f"job-{thread}", key="k")
-        clash = desk.store.insert([new], desk.now).get(0)
+        clash = desk.insert([new]).get(0)
         return None if clash is None else clash.job.id
 
     answers = together(THREADS, insert)
@@ -122,7 +123,7 @@ def test_a_key_is_given_to_one_job(desk: Desk) -> None:
 def test_an_id_is_given_to_one_job(desk: Desk) -> None:
     def insert(thread: int) -> str | None:
         new = desk.new("mine", digest=b"d", payload=b"%d" % thread)
-        clash = desk.store.insert([new], desk.now).get(0)
+        clash = desk.insert([new]).get(0)
         return None if clash is None else clash.kind
 
     answers = together(THREADS, insert)

@@ -376,7 +376,7 @@ def test_a_queue_without_history_forgets_what_was_delivered_or_refused(desk: Des
 def test_the_key_is_free_after_delivery(desk: Desk) -> None:
     add(desk, key="k")
     claim = desk.claim_range()
-    assert desk.store.insert([desk.new(queue="d", key="k")], desk.now)[0].kind == "existing"
+    assert desk.insert([desk.new(queue="d", key="k")])[0].kind == "existing"
     desk.settle_range(claim)
     add(desk, key="k")
 

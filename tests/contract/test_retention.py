@@ -95,7 +95,7 @@ def test_many_that_are_not_kept_are_gone_together(desk: Desk) -> None:
     done = [settlement(claimed, Verb.COMPLETE) for claimed in claims]
     assert desk.store.settle(done, desk.now).refused == {}
     assert desk.listed() == []
-    clash = desk.store.insert([desk.new(remembered, queue="f", digest=b"d")], desk.now)[0]
+    clash = desk.insert([desk.new(remembered, queue="f", digest=b"d")])[0]
     assert (clash.kind, clash.job.state) == ("existing", State.SUCCEEDED)
 
 
@@ -162,7 +162,7 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
 ) -> None:
     new = desk.new("mine", queue="f", digest=b"d", key="k", owner="olga", payload=b"p")
     desk.set(Queue("f") if end is end_and_prune else FLEETING)
-    desk.store.insert([new], desk.now)
+    desk.insert([new])
     end(desk)
     assert desk.store.get("mine") is None
     assert desk.store.history("mine") == History()
@@ -173,24 +173,24 @@ def test_an_id_chosen_by_a_client_is_remembered_for_a_day_after_its_end(
 
     desk.clock.advance(DAY - 1)
     forget(desk.store, desk.now)
-    clash = desk.store.insert([new], desk.now)[0]
+    clash = desk.insert([new])[0]
     assert (clash.kind, clash.job.id, clash.job.finished_at) == (
         "existing",
         "mine",
         at(desk.now - (DAY - 1) * 1_000),
     )
     other = new._replace(digest=b"e")
-    assert desk.store.insert([other], desk.now)[0].kind == "id taken"
+    assert desk.insert([other])[0].kind == "id taken"
     assert desk.store.get("mine") is None
 
     desk.clock.advance(1)
     forget(desk.store, desk.now)
-    assert desk.store.insert([other], desk.now)[0].kind == "id taken"
+    assert desk.insert([other])[0].kind == "id taken"
 
     desk.clock.advance(0.001)
     assert prune(desk.store, "f", desk.now, desk.now, 10) == 0
     forget(desk.store, desk.now)
-    assert desk.store.insert([other], desk.now) == {}
+    assert desk.insert([other]) == {}
     assert desk.job("mine").attempt == 0
 
 
@@ -218,7 +218,7 @@ def test_a_claim_on_a_forgotten_job_can_change_nothing_on_a_new_one_of_the_same_
 def test_claims_on_jobs_of_chosen_and_minted_ids_are_completed_together(desk: Desk) -> None:
     chosen = [desk.new(f"mine-{n}", digest=b"d") for n in range(3)]
     minted = [desk.new() for _ in range(3)]
-    desk.store.insert([*chosen, *minted], desk.now)
+    desk.insert([*chosen, *minted])
     claims = desk.claim()
     late = claims.pop()._replace(epoch=1_000)
     ends = [settlement(one, Verb.COMPLETE) for one in [*claims, late]]

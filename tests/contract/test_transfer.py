@@ -109,7 +109,7 @@ def test_life_goes_on_after_the_move(house: Desk, open_store: OpenStore, clock: 
     assert {claimed.id for claimed in there.claim(Q)} == {"retried", "released"}
     assert there.revive("failed").refused is None
     assert [c.attempt for c in there.claim(Q)] == [2]
-    clash = there.store.insert([there.new("remembered", digest=b"d", queue="f")], clock.now())
+    clash = there.insert([there.new("remembered", digest=b"d", queue="f")])
     assert clash[0].kind == "existing"
 
 

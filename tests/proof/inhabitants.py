@@ -18,6 +18,7 @@ from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
 from tests.contract.changing import CANCEL, STOP
+from tests.contract.desk import insert
 from tests.proof.entries import Declined, Entry, Received
 from tests.proof.history import History
 from tests.proof.receiver import ReceivingSink
@@ -78,7 +79,7 @@ class Asker:
         now = self._store.clock.now()
         for job in batch:
             self._history.invoked(job.id, now, job.due_at, job.expires_at)
-        clashes = self._store.insert(batch, now)
+        clashes = insert(self._store, batch, now)
         assert {clash.kind for clash in clashes.values()} <= {"existing"}
         for job in batch:
             self._history.acknowledged(job.id)

@@ -237,6 +237,9 @@ class ClaimStore(Protocol):
         While a record stands, the scheduled jobs of the shard up to the last one ever returned
         under its fence, in hand-over order, count as dispatched, even one that arrives there
         meanwhile. Their attempt is the stored one + 1, and is stored when settled.
+
+        If others change jobs of a shard just then, or have not yet committed that, it may be left
+        out: nothing is answered, without `busy_until`, and `next_due` says that something is due.
         """
 
     def extend_range(self, claim: RangeClaim, lease_until: Moment) -> bool:

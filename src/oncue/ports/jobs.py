@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from oncue.core.changes import JobChange, NotChanged
 from oncue.core.clash import ClashKind
 from oncue.core.cursor import MOST_ITEMS, Cursor
+from oncue.core.errors import Held
 from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
 from oncue.core.moment import Moment
 
@@ -38,7 +39,7 @@ class Changed(NamedTuple):
 
 
 class JobStore(Protocol):
-    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
+    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash | Held]:
         """Store new jobs and answer with the clashes by position.
 
         An id that is there: `existing` if the digests are equal (two absent ones are), else `id
@@ -46,6 +47,9 @@ class JobStore(Protocol):
         that an unfinished job of the queue holds: `existing`; with `replace` the holder gets the
         new due time and payload, `replaced`, or `key taken` if it has left `scheduled`. Jobs of one
         batch clash with each other in order.
+
+        `Held`: it cannot be told whether the job clashes before a transaction of others has ended.
+        It is not stored, and the others do not wait for it: ask again.
         """
 
     def get(self, job_id: str) -> Job | None:

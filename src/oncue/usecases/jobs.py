@@ -25,6 +25,7 @@ from oncue.core.job import History, Job, JobFilter, JobPage, NewJob
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.core.text import quoted
+from oncue.engine.alarm import Alarm
 from oncue.usecases import intake, storing
 from oncue.usecases.intake import FilterFields, JobFields
 from oncue.usecases.local import Local
@@ -201,7 +202,8 @@ def _at_item(problem: errors.OncueError, number: int, more: str) -> errors.Oncue
     """The same problem, with the number of the item that has it."""
     if isinstance(problem, errors.InvalidInput):
         return type(problem)(problem.detail + more, f"item {number}{problem.pointer}")
-    return errors.Conflict(f"item {number}: {problem}{more}")
+    kind = errors.StoreUnavailable if isinstance(problem, errors.Held) else errors.Conflict
+    return kind(f"item {number}: {problem}{more}")
 
 
 class LocalJobs(Local, JobVerbs[NewJob]):
@@ -215,13 +217,26 @@ class LocalJobs(Local, JobVerbs[NewJob]):
 
     def store_job(self, fields: Mapping[str, Any], connection: object = None) -> Stored:
         new = self.ready(fields)
-        return storing.stored_one(new, self._insert([new], connection))
+        return storing.stored_one(new, self._insert_in_time([new], connection))
 
     def store_jobs(self, jobs: Sequence[NewJob], connection: object = None) -> StoredJobs:
-        return storing.stored_all(jobs, self._insert(jobs, connection) if jobs else {})
+        return storing.stored_all(jobs, self._insert_in_time(jobs, connection) if jobs else {})
+
+    def _insert_in_time(self, jobs: Sequence[NewJob], connection: object = None) -> storing.Met:
+        """Store jobs; those that a transaction of others holds are asked for again for a while."""
+        met = self._insert(jobs, connection)
+        if not met or not storing.held_in(met):
+            return met
+        alarm, ends = Alarm(self.clock), self.clock.monotonic() + storing.HELD_SECONDS
+        while (held := storing.held_in(met)) and self.clock.monotonic() < ends:
+            alarm.pause(storing.HELD_REST_SECONDS)
+            again = self._insert([jobs[at] for at in held])
+            met = {at: answer for at, answer in met.items() if at not in held}
+            met |= {held[at]: answer for at, answer in again.items()}
+        return met
 
     def _insert(self, jobs: Sequence[NewJob], connection: object = None) -> storing.Met:
-        """Store jobs, and count the new ones."""
+        """Store jobs, and count the new ones. Waits for nobody."""
         steps = storing.inserting(self, jobs)
         insert = self.store.insert
         if connection is not None:

@@ -15,6 +15,8 @@ from oncue.usecases import intake
 from oncue.usecases.local import Local
 
 IDS_KEPT = 10_000
+HELD_SECONDS = 4.0  # for which a job waits for a transaction of others; HTTP callers wait for 5
+HELD_REST_SECONDS = 0.05  # between two attempts, each of which waits a little, too
 _QUEUE = itemgetter(NewJob._fields.index("queue"))  # by position: it is asked for every job
 
 A = TypeVar("A")
@@ -73,7 +75,7 @@ def driven(steps: Generator[Q, A, T], answer: Callable[[Q], A]) -> T:
 
 def inserting(
     cue: Local, jobs: Sequence[NewJob]
-) -> Generator[Sequence[NewJob], Mapping[int, Clash], Met]:
+) -> Generator[Sequence[NewJob], Mapping[int, Clash | errors.Held], Met]:
     """Asks for jobs to be inserted, and counts the new ones. As `Met`."""
     refused = unsendable(cue, jobs)
     if not refused:
@@ -116,8 +118,15 @@ def unsendable(cue: Local, jobs: Sequence[NewJob]) -> dict[int, errors.OncueErro
     return {at: problem for at, problem in problems if problem is not None}
 
 
-def _met(clash: Clash) -> Job | errors.Conflict:
+def held_in(met: Met) -> list[int]:
+    """The positions of jobs that are to be asked for again."""
+    return [at for at, answer in met.items() if isinstance(answer, errors.Held)]
+
+
+def _met(clash: Clash | errors.Held) -> Job | errors.OncueError:
     """The job that has the id or the key of a new job, or the refusal of the new one."""
+    if isinstance(clash, errors.Held):
+        return clash
     job = clash.job
     if clash.kind == "id taken":
         return errors.IdTaken(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
@@ -61,6 +62,14 @@ def shop() -> Iterator[Shop]:
     shop = Shop()
     yield shop
     shop.close()
+
+
+@pytest.fixture
+def open_transaction(shop: Shop) -> Iterator[psycopg.Connection[Any]]:
+    """Of a user; closed, and so rolled back, before the shop."""
+    connection = shop.connect()
+    yield connection
+    connection.close()
 
 
 @pytest.fixture

@@ -110,13 +110,13 @@ def ranged(desk: Desk) -> RangeClaim:
 def insert(desk: Desk, fields: Any) -> object:
     """The clashes: those of a repetition are no news for whoever minted the ids."""
     job = desk.new("chosen", **(fields or {}))
-    clashes = desk.store.insert([job], desk.now)
+    clashes = desk.insert([job])
     told = {(clash.kind, clash.job.id) for clash in clashes.values()}
     return told - {("existing", "chosen")}
 
 
 def insert_many(desk: Desk, _: object) -> object:
-    clashes = desk.store.insert([desk.new() for _ in range(MANY)], desk.now)
+    clashes = desk.insert([desk.new() for _ in range(MANY)])
     return {clash.kind for clash in clashes.values()} - {"existing"}
 
 

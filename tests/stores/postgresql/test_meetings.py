@@ -126,7 +126,9 @@ def test_a_dispatcher_that_waits_for_a_shard_has_locked_no_job(
     assert isinstance(first.clock, FakeClock)
     first.clock.advance(60)
     cancel = JobChange(ChangeVerb.CANCEL)
-    before(monkeypatch, first, "hold", lambda: second.change(["a"], cancel, second.clock.now()))
+    before(
+        monkeypatch, first, "hold_shard", lambda: second.change(["a"], cancel, second.clock.now())
+    )
     assert deliver_all(first, "one") == []
     assert races == []
 
@@ -147,7 +149,7 @@ def test_a_dispatcher_and_a_worker_of_a_queue_with_a_limit_do_not_wait_for_each_
             desk = Desk(first, first.clock)
             eventually(lambda: waits_for_a_lock(desk))
 
-        before(monkeypatch, first, "hold", claim)
+        before(monkeypatch, first, "hold_shard", claim)
         assert deliver_all(first, "one") == list(IDS)
     assert races == []
 

@@ -2,15 +2,37 @@
 
 A dispatcher that claims a range holds the lock of the shard alone. Whoever changes a waiting job
 shares it, so that no range comes to cover the job meanwhile.
+
+A transaction of others may stay open for as long as it likes, with locks and rows. So whoever may
+meet one waits with a patience, and says so (`Waited`) instead of letting others wait behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 
+from psycopg import errors
+
 from oncue.stores.postgresql.tx import PgTx
+
+NO_PATIENCE_MS = 1
+"""A lock that is free, or is let go just now, is had by then."""
+
+
+class Waited(Exception):
+    """Somebody else has a lock for longer than it was waited for. Nothing was done."""
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Statements that wait with a patience."""
+    try:
+        yield
+    except errors.LockNotAvailable:
+        raise Waited from None
 
 
 @lru_cache(maxsize=65_536)
@@ -30,3 +52,8 @@ def share(tx: PgTx, numbers: Iterable[int]) -> None:
 def hold(tx: PgTx, number: int) -> None:
     """Hold a lock alone until the end of the transaction."""
     tx.run("locks", "hold", {"number": number})
+
+
+def be_patient(tx: PgTx, ms: int) -> None:
+    """For so long each lock is waited for in this transaction, from here on."""
+    tx.run("locks", "patience", {"ms": str(ms)})

@@ -32,8 +32,8 @@ from oncue.ports.jobs import Clash
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.borrowed import borrowed, borrowed_async
 from oncue.stores.postgresql.database import CONNECT_SECONDS
-from oncue.stores.postgresql.jobs import are_plain
 from oncue.stores.postgresql.locks import shard_lock
+from oncue.stores.postgresql.new_jobs import are_plain
 from oncue.stores.postgresql.news import Dues, PgNews, notices_of
 from oncue.stores.postgresql.records import FiledRow, read_stored
 from oncue.stores.postgresql.settings import queue_row

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from oncue.core.errors import Held
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.lifecycle import State
 from oncue.core.moment import LATEST, Moment
@@ -12,12 +13,13 @@ from oncue.core.queue import Queue, QueueStats, default_queue, why_kept
 from oncue.core.retention import Pruned, Retention, forgotten_before
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.postgresql import shards
-from oncue.stores.postgresql.database import writing
-from oncue.stores.postgresql.locks import hold
+from oncue.stores.postgresql.locks import Waited, be_patient, hold, patient
 from oncue.stores.postgresql.ranges import PgRanges
 from oncue.stores.postgresql.settings import rows_of
 from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.relational.queue_settings import UNSET, read_queue, write_settings
+
+QUEUE_PATIENCE_MS = 1000  # others who store jobs in the queue wait behind it
 
 
 class PgQueues(PgRanges):
@@ -37,14 +39,19 @@ class PgQueues(PgRanges):
         return queues
 
     def put_queue(self, seen: Queue | None, queue: Queue) -> bool:
-        stored = self.db.write(partial(self._put_queue, seen, queue))
+        try:
+            stored = self.db.write(partial(self._put_queue, seen, queue))
+        except Waited:
+            raise Held(self._in_open_use(queue.name)) from None
         if stored:
             self._settings.put(queue)
         return stored
 
     def _put_queue(self, seen: Queue | None, queue: Queue, tx: PgTx) -> bool:
-        hold(tx, self._queue_lock(queue.name))
-        row = rows_of(tx, [queue.name], lock=True).get(queue.name)
+        with patient():
+            be_patient(tx, QUEUE_PATIENCE_MS)
+            hold(tx, self._queue_lock(queue.name))
+            row = rows_of(tx, [queue.name], lock=True).get(queue.name)
         if (None if row is None else row.queue) != seen:
             return False
         before = seen or default_queue(queue.name)
@@ -53,7 +60,8 @@ class PgQueues(PgRanges):
         else:
             settings = tx.run("queues", "settings", {"name": queue.name}).get or UNSET
         values = {"name": queue.name, "settings": settings, "paused": queue.paused}
-        tx.run("queues", "put", {**values, "keeps_history": queue.keeps_history})
+        with patient():
+            tx.run("queues", "put", {**values, "keeps_history": queue.keeps_history})
         self._settings_changed(tx)
         return True
 
@@ -83,21 +91,34 @@ class PgQueues(PgRanges):
         found = self.db.once(lambda tx: tx.rows("queues", "due_counts", params))
         return dict(found)
 
-    @writing
-    def delete_queue(self, tx: PgTx, name: str, now: Moment, limit: int) -> QueueDeletion:
-        for number in (self.outbox_lock(name), self._queue_lock(name)):  # the longer wait first
-            hold(tx, number)
-        unfinished, schedule, rule, known = tx.rows("queues", "in_use", {"name": name})[0]
-        why = why_kept(name, unfinished=unfinished, schedule=schedule, rule=rule)
-        if why is not None:
-            return QueueDeletion("kept", why)
-        if not known:
-            return QueueDeletion("unknown")
-        if self._prune_queue(name, LATEST, now, limit, tx) == limit:
-            return QueueDeletion("more")
-        tx.run("queues", "delete", {"name": name})
+    def delete_queue(self, name: str, now: Moment, limit: int) -> QueueDeletion:
+        try:
+            return self.db.write(partial(self._delete_queue, name, now, limit))
+        except Waited:
+            return QueueDeletion("kept", self._in_open_use(name))
+
+    def _delete_queue(self, name: str, now: Moment, limit: int, tx: PgTx) -> QueueDeletion:
+        with patient():
+            be_patient(tx, QUEUE_PATIENCE_MS)
+            for number in (self.outbox_lock(name), self._queue_lock(name)):  # the longer wait first
+                hold(tx, number)
+            unfinished, schedule, rule, known = tx.rows("queues", "in_use", {"name": name})[0]
+            why = why_kept(name, unfinished=unfinished, schedule=schedule, rule=rule)
+            if why is not None:
+                return QueueDeletion("kept", why)
+            if not known:
+                return QueueDeletion("unknown")
+            if self._prune_queue(name, LATEST, now, limit, tx) == limit:
+                return QueueDeletion("more")
+            tx.run("queues", "delete", {"name": name})
         self._settings_changed(tx)
         return QueueDeletion("deleted")
+
+    def _in_open_use(self, name: str) -> str:
+        return (
+            f"a transaction of another session that is still open uses queue {name}. Nothing was "
+            "changed. End that transaction ('oncue doctor' names long ones) and call again."
+        )
 
     def _prune_jobs(self, kept: Retention, now: Moment, limit: int) -> Pruned:
         """A transaction for each queue, so that none is long."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
 
+from psycopg import errors
 from psycopg.rows import TupleRow
 
 from oncue.core.job import Delivery
@@ -19,7 +19,8 @@ from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.deliveries import PgDeliveries
-from oncue.stores.postgresql.locks import hold, shard_lock
+from oncue.stores.postgresql.locks import shard_lock
+from oncue.stores.postgresql.range_asked import ChosenShard, RangeAsked, SharedByOthers
 from oncue.stores.postgresql.readying import ReadyQueue
 from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
@@ -35,39 +36,6 @@ _ID = itemgetter(Delivery._fields.index("id"))
 _PAYLOAD = itemgetter(Delivery._fields.index("payload"))
 InFlight = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""
-
-
-class RangeAsked(NamedTuple):
-    """What a dispatcher asks for."""
-
-    queue: str
-    dispatcher: str
-    limit: int
-    cutoff: Moment
-    now: Moment
-    lease_ms: int
-    expires: bool = True
-    """Whether jobs that have expired are cancelled before. Once is enough: they are not taken."""
-    passed_over: frozenset[int] = frozenset()
-    """Shards of which nothing could be taken."""
-
-
-class ChosenShard(NamedTuple):
-    """The shard from which jobs are taken next."""
-
-    number: int
-    lines: list[LineHead]
-    seen: PgRange | None
-    """Its range; None: it never had one."""
-    flying: set[str] | None
-    """The jobs in flight, if its dispatcher goes on with the range; None: it takes a new one."""
-    arrived: Sequence[PlaceInLine]
-    """Jobs that have come into that range since it was taken."""
-
-    @property
-    def held(self) -> PgRange | None:
-        """The range with which its dispatcher goes on."""
-        return None if self.flying is None else self.seen
 
 
 class PgRanges(PgDeliveries):
@@ -86,21 +54,24 @@ class PgRanges(PgDeliveries):
     ) -> RangeClaim:
         cutoff = now if due_until is None else due_until
         asked = RangeAsked(queue.name, dispatcher, limit, cutoff, now, round(lease_seconds * 1000))
-        for _ in range(MOST_RACES):
-            claim = self.db.write(partial(self._claim_range, asked, in_flight), "repeat")
-            if isinstance(claim, RangeClaim):
-                return claim
-            if isinstance(claim, RangeAsked):
-                asked = claim
-                continue
-            for held in claim:
-                self.db.write(partial(self._close, held), "repeat")
+        for _ in range(MOST_RACES + self._shards_of(queue.name)):
+            try:
+                claim = self.db.write(partial(self._claim_range, asked, in_flight), "repeat")
+                if isinstance(claim, RangeClaim):
+                    return claim
+                if isinstance(claim, RangeAsked):
+                    asked = claim
+                    continue
+                for held in claim:
+                    self.db.write(partial(self._close, held, asked.patience_ms), "repeat")
+            except SharedByOthers as shared:
+                asked = asked.beside(shared.shard)
         return RangeClaim(queue.name)
 
-    def _close(self, held: PgRange, tx: PgTx) -> None:
+    def _close(self, held: PgRange, patience_ms: int, tx: PgTx) -> None:
         """Take a shard away from its holder. In a transaction of its own: so only one lock is held
         alone at a time."""
-        hold(tx, shard_lock(self.db.address.schema, held.queue, held.shard))
+        self._hold(tx, held.queue, held.shard, patience_ms)
         if shards.close(tx, held):
             self._announce_room(tx, held.queue)
 
@@ -115,6 +86,7 @@ class PgRanges(PgDeliveries):
         continued = _continued(ranges, in_flight)
         held = [one for one in ranges if one.is_open and one.shard not in continued]
         over = [o for o in held if o.holder == asked.dispatcher or o.lease_until <= asked.now]
+        over = [one for one in over if one.shard not in asked.shared]
         if over:
             return over
         nothing = RangeClaim(
@@ -141,11 +113,11 @@ class PgRanges(PgDeliveries):
             return nothing
         if ready.changed:
             return asked._replace(expires=False)
-        busy |= asked.passed_over
+        busy |= asked.passed_over | asked.shared
         free = [line for line in ready.lines if line.shard not in busy]
         chosen = self._chosen(tx, asked, free, ranges, continued, arrived)
-        if chosen is None:
-            return nothing
+        if chosen is None:  # nobody tells when a shared lock is let go: so it looks again soon
+            return nothing._replace(busy_until=None) if asked.shared else nothing
         return self._taken(tx, asked, chosen, ready)
 
     def _chosen(
@@ -192,17 +164,30 @@ class PgRanges(PgDeliveries):
             return asked
         return RangeClaim(asked.queue, chosen.number, fences[0][0], jobs, asked.now)
 
+    def _hold(
+        self, tx: PgTx, queue: str, shard: int, patience_ms: int, *more: Asked
+    ) -> list[list[TupleRow]]:
+        """Hold the lock of a shard alone until the end of the transaction; the rows of more
+        statements, in the same journey. Raises `SharedByOthers` if it is not to be had in time:
+        whoever wants to share it waits behind this."""
+        number = shard_lock(self.db.address.schema, queue, shard)
+        params = {"number": number, "ms": str(patience_ms)}
+        try:
+            _, *rows = tx.together(("locks", "hold_shard", params), *more)
+        except errors.LockNotAvailable:
+            raise SharedByOthers(shard) from None
+        return rows
+
     def _held_due(
         self, tx: PgTx, asked: RangeAsked, chosen: ChosenShard, room: int
     ) -> list[JobsOfRank] | None:
         """Hold a shard and its range, so that nobody takes, settles or lets it go before the end of
         the transaction; then its next jobs, behind the range that is held. None: somebody has since
         it was seen, and what is there may be delivered already."""
-        place = {"queue": asked.queue, "shard": chosen.number}
-        number = shard_lock(self.db.address.schema, asked.queue, chosen.number)
-        locks: list[Asked] = [("locks", "hold", {"number": number}), ("ranges", "lock", place)]
+        queue, shard = asked.queue, chosen.number
+        lock: Asked = ("ranges", "lock", {"queue": queue, "shard": shard})
         first = [_due(asked, line, chosen.held, room, BATCH_BYTES) for line in chosen.lines[:1]]
-        _, rows, *due = tx.together(*locks, *first)
+        rows, *due = self._hold(tx, queue, shard, asked.patience_ms, lock, *first)
         seen = [] if chosen.seen is None else [(chosen.seen.holder, chosen.seen.fence)]
         if [tuple(row) for row in rows] != seen:
             return None

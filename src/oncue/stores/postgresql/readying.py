@@ -149,10 +149,11 @@ class PgReadying(PgJobs):
         return bool(ids and self._expire(tx, ids, now))
 
     def _expire(self, tx: PgTx, job_ids: Sequence[str], now: Moment) -> int:
-        """Cancel those of these jobs that have expired and are not being delivered. How many."""
+        """Cancel those of these jobs that have expired, are not being delivered, and which nobody
+        holds. How many."""
         over = [
             one
-            for one in self._lock_waiting(tx, job_ids).values()
+            for one in self._lock_waiting(tx, job_ids, free=True).values()
             if one.record.state is State.SCHEDULED
             and not one.record.covered
             and one.record.has_lapsed(now)
@@ -171,16 +172,16 @@ class PgReadying(PgJobs):
         now: Moment,
     ) -> bool:
         """Give put-off jobs whose moment has come their place in line again. `first`: the job that
-        would be handed over next. Whether any was."""
+        would be handed over next. Those that somebody holds stay put off. Whether any was."""
         back = [
             job_id
             for job_id, rank, not_before in returning
             if not_before
             <= back_in_line_until(now, first.due_at if first and rank >= first.rank else None)
         ]
+        back = list(self._lock_waiting(tx, back, free=True)) if back else []
         if not back:
             return False
-        self._lock_waiting(tx, back)
         for due_at, rank in tx.rows("claims", "back_in_line", {"ids": back, "until": now}):
             tx.tell(queue, due_at, rank)
         return True

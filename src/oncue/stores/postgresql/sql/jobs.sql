@@ -56,14 +56,16 @@ DELETE FROM oncue.jobs WHERE id = ANY(:ids::text[]);
 DELETE FROM oncue.operations WHERE job_id = ANY(:ids::text[]);
 
 -- name: ensure_queues
-INSERT INTO oncue.queues (name) SELECT unnest(:queues::text[]) ON CONFLICT (name) DO NOTHING;
+INSERT INTO oncue.queues (name) SELECT unnest(:queues::text[]) ON CONFLICT (name) DO NOTHING
+RETURNING name;
 
 -- name: copy
 COPY oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, shard)
 FROM STDIN (FORMAT BINARY)
 
 -- Jobs whose id or key is there are left out: the others are answered, and their queues are there from
--- then on. The locks keep these from being deleted meanwhile (queues.sql: delete).
+-- then on. The locks keep these from being deleted meanwhile (queues.sql: delete). Each lock, also that
+-- of an id or key which an open transaction has used, is waited for as `locks.sql: patience` says.
 -- name: insert
 WITH {held}, stored AS (
   INSERT INTO oncue.jobs (id, queue, due_at, payload, priority, created_at, updated_at, owner, key,
@@ -95,12 +97,25 @@ WITH {held}, stored AS (
 SELECT id FROM stored;
 
 -- name: held
-held AS MATERIALIZED (
-  SELECT pg_advisory_xact_lock_shared(number) FROM unnest(:locks::bigint[]) AS number)
+bounded AS MATERIALIZED (
+  SELECT set_config('lock_timeout', :patience::text, true) WHERE :patience::text IS NOT NULL
+), held AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock_shared(number) FROM unnest(:locks::bigint[]) AS number
+  WHERE (SELECT count(*) FROM bounded) >= 0)
 
 -- name: known
 known AS (
   INSERT INTO oncue.queues (name) SELECT DISTINCT queue FROM stored ON CONFLICT (name) DO NOTHING)
+
+-- New jobs whose id or key is there for everyone to see.
+-- name: clashing
+SELECT new.id FROM unnest(:ids::text[], :queues::text[], :keys::text[]) AS new (id, queue, key)
+CROSS JOIN LATERAL (
+  SELECT 1 FROM oncue.jobs AS j WHERE j.id = new.id
+  UNION ALL
+  SELECT 1 FROM oncue.jobs AS j
+  WHERE j.queue = new.queue AND j.key = new.key AND j.finished_at IS NULL
+  LIMIT 1) AS there;
 
 -- name: holder_of_key
 SELECT id FROM oncue.jobs WHERE queue = :queue AND key = :key AND finished_at IS NULL;

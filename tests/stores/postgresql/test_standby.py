@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from urllib.parse import quote
 
 import psycopg
@@ -17,6 +18,7 @@ from oncue.core.errors import StoreUnavailable
 from oncue.core.lifecycle import State
 from oncue.stores.postgresql import news
 from oncue.stores.postgresql.address import PgAddress
+from oncue.stores.postgresql.insistence import insistent
 from oncue.stores.postgresql.store import PgStore
 from tests.contract.desk import Desk
 from tests.servers.postgres import PostgresServer
@@ -140,6 +142,18 @@ def test_a_commit_that_nobody_can_be_asked_about_is_not_known(server: PostgresSe
             server.stop("immediate")
             with pytest.raises(StoreUnavailable, match="not known whether it was made"):
                 cancelling.result(PATIENCE)
+
+
+def test_a_server_that_is_back_is_found_at_once(server: PostgresServer) -> None:
+    server.stop("immediate")
+    with in_thread(lambda: insistent(Event(), PATIENCE).connect(server.url)) as connecting:
+        server.start()
+        connecting.result(PATIENCE).close()
+    server.stop("immediate")
+    closing_now = Event()
+    closing_now.set()
+    with pytest.raises(psycopg.OperationalError):
+        insistent(closing_now, PATIENCE).connect(server.url)
 
 
 def test_a_server_that_does_not_answer_keeps_nobody_from_the_next_one(

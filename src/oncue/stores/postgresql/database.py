@@ -26,6 +26,7 @@ from oncue.clock import SystemClock
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.postgresql.address import PgAddress
+from oncue.stores.postgresql.insistence import insistent
 from oncue.stores.postgresql.trouble import ELSEWHERE, LOST_RACES, translate
 from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.statements import Statements
@@ -132,6 +133,7 @@ class PgDatabase:
                 if self._pool is None:
                     self._pool = ConnectionPool(
                         self.address.conninfo,
+                        connection_class=self.connection_class(),
                         min_size=1,
                         max_size=self.address.pool_size,
                         timeout=CONNECT_SECONDS,
@@ -147,6 +149,10 @@ class PgDatabase:
                     )
                 pool = self._pool
         return pool
+
+    def connection_class(self) -> type[psycopg.Connection[Any]]:
+        """Of pools."""
+        return insistent(self._closing, REPEAT_SECONDS)
 
     @property
     def listens(self) -> bool:

@@ -141,6 +141,7 @@ class PgOutbox:
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._db.address.conninfo,
+                    connection_class=self._db.connection_class(),
                     min_size=0,
                     max_size=self._db.address.pool_size,
                     timeout=CONNECT_SECONDS,

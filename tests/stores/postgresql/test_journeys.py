@@ -14,6 +14,8 @@ from tests.contract.desk import DELIVERY, Desk, Q
 from tests.stores.postgres import open_postgres
 from tests.stores.postgresql.journeys import counted
 
+NODES = 20
+LOOK = 6  # statements: settings, locks, ranges, lines, what returns, what has expired
 Prepare = Callable[[Desk], Any]
 
 
@@ -67,3 +69,23 @@ def test_a_calm_call_makes_few_journeys(store: PgStore, case: str) -> None:
     with counted(store) as sent:
         assert call(desk, given)
     assert sent.count == most
+
+
+@pytest.mark.parametrize("delivered", [False, True])
+def test_of_many_nodes_one_takes_a_due_job_and_the_others_only_look(
+    store: PgStore, delivered: bool
+) -> None:
+    """One journey each, in which they begin no transaction and hold no lock: whether the job is
+    being delivered or gone."""
+    assert isinstance(store.clock, FakeClock)
+    desk = Desk(store, store.clock)
+    desk.set(DELIVERY)
+    desk.add(queue=DELIVERY.name)
+    claim = desk.claim_range(dispatcher="the first")
+    assert claim.jobs
+    if delivered:
+        assert desk.settle_range(claim)
+    with counted(store) as sent:
+        for node in range(NODES):
+            assert not desk.claim_range(dispatcher=f"node {node}").jobs
+    assert (sent.count, sent.statements) == (NODES, NODES * LOOK)

@@ -145,7 +145,9 @@ def inserts(bare: Bare, count: int, group: int = 1) -> list[Any]:
     for rows in _chunks((_row(now, now + HOUR_MS) for _ in range(count)), group):
         columns = list(zip(*rows, strict=True))
         columns.pop(6)  # when it was changed is when it was made
-        made.append({"locks": [1], **dict(zip(names, map(list, columns), strict=True))})
+        made.append(
+            {"patience": None, "locks": [1], **dict(zip(names, map(list, columns), strict=True))}
+        )
     return made
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+import psycopg
 import pytest
 
 from oncue.clock import FakeClock
@@ -15,6 +16,8 @@ from oncue.core.lifecycle import State
 from oncue.core.sharing import Taker
 from oncue.ports.claims import RangeClaim
 from oncue.stores.postgresql.store import PgStore
+from oncue.stores.postgresql.trouble import ends_connection
+from oncue.stores.postgresql.tx import PgTx, journey
 from tests.contract.changing import Amendment
 from tests.contract.desk import DELIVERY, FLEETING_DELIVERY, Desk, Q
 from tests.stores.postgres import open_postgres
@@ -234,3 +237,35 @@ def test_what_was_stored_and_delivered_is_not_stored_again(
     far.store.insert([far.new("a", queue="fd")], far.now)
     deliver()
     assert (delivered, proxy.cuts) == (["a"], 1)
+
+
+def test_a_connection_that_ends_right_after_its_commit_leaves_open_what_became_of_it(
+    desk: Desk,
+) -> None:
+    """The server says that it ends the connection, which is not yet seen to be closed."""
+    runs = 0
+
+    def commit_and_end(tx: PgTx) -> None:
+        nonlocal runs
+        runs += 1
+        tx.run("queues", "revision")
+        tx.is_ending = True
+        with journey(tx.connection):
+            tx.connection.execute("COMMIT")
+            tx.connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    with pytest.raises(StoreUnavailable):
+        store_of(desk).db.write(commit_and_end, "raise")
+    assert runs == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "ends"),
+    [("SELECT pg_terminate_backend(pg_backend_pid())", True), ("SELECT 1 / 0", False)],
+)
+def test_an_error_that_ends_the_connection_is_told_from_one_that_refuses_a_statement(
+    desk: Desk, statement: str, ends: bool
+) -> None:
+    with store_of(desk).db.connect() as connection, pytest.raises(psycopg.Error) as raised:
+        connection.execute(statement.encode())
+    assert ends_connection(raised.value) is ends

@@ -58,7 +58,8 @@ STATEMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("claims", "lapsed_claims",
      {"lapsed_by": NOW, "at": -1, "id": "", "since": None, "until": None, "limit": 100}),
     ("ranges", "due",
-     {**LINE, "after_due": -1, "after_id": "", "until": NOW, "limit": 5, "room": 10**6}),
+     {**LINE, "after_due": -1, "after_id": "", "until": NOW, "limit": 5, "room": 10**6,
+      "fence": 0}),
     ("ranges", "delivered_gone", {"ids": ["x"], "queue": "q", "attempt": 0}),
     ("queues", "is_forgettable", {"now": NOW}),
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.postgresql.address import PgAddress
 from oncue.stores.postgresql.insistence import insistent
-from oncue.stores.postgresql.trouble import ELSEWHERE, LOST_RACES, translate
+from oncue.stores.postgresql.trouble import ELSEWHERE, LOST_RACES, ends_connection, translate
 from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.statements import Statements
 
@@ -289,7 +289,8 @@ class PgDatabase:
                     tx.is_ending = True
                     connection.execute("COMMIT")
             except BaseException as error:
-                if not tx.is_ending or not connection.closed:  # so it was not committed
+                lost = connection.closed or ends_connection(error)
+                if not tx.is_ending or not lost:  # so it was not committed
                     with suppress(psycopg.Error):
                         connection.execute("ROLLBACK")
                     raise

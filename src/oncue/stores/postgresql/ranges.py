@@ -186,7 +186,7 @@ class PgRanges(PgDeliveries):
         it was seen, and what is there may be delivered already."""
         queue, shard = asked.queue, chosen.number
         lock: Asked = ("ranges", "lock", {"queue": queue, "shard": shard})
-        first = [_due(asked, line, chosen.held, room, BATCH_BYTES) for line in chosen.lines[:1]]
+        first = [_due(asked, line, chosen, room, BATCH_BYTES) for line in chosen.lines[:1]]
         rows, *due = self._hold(tx, queue, shard, asked.patience_ms, lock, *first)
         seen = [] if chosen.seen is None else [(chosen.seen.holder, chosen.seen.fence)]
         if [tuple(row) for row in rows] != seen:
@@ -196,7 +196,7 @@ class PgRanges(PgDeliveries):
         for line in chosen.lines:
             if room <= 0 or bytes_left <= 0:
                 break
-            more = due or tx.together(_due(asked, line, chosen.held, room, bytes_left))
+            more = due or tx.together(_due(asked, line, chosen, room, bytes_left))
             jobs = list(map(_delivery, more.pop()))
             if jobs:
                 found.append((line.rank, jobs))
@@ -309,9 +309,9 @@ class PgRanges(PgDeliveries):
         return row.limits.next_turns(moments)
 
 
-def _due(asked: RangeAsked, line: LineHead, held: PgRange | None, limit: int, room: int) -> Asked:
+def _due(asked: RangeAsked, line: LineHead, chosen: ChosenShard, limit: int, room: int) -> Asked:
     """What finds the next jobs of a line, behind the range that is held."""
-    end = None if held is None else held.end_in(line.rank)
+    end = None if chosen.held is None else chosen.held.end_in(line.rank)
     # Right before the first: others of that moment are gone, and leave dead entries.
     after_due, after_id = max((line.due_at, line.id[:-1]), end or (-1, ""))
     params = {
@@ -322,6 +322,7 @@ def _due(asked: RangeAsked, line: LineHead, held: PgRange | None, limit: int, ro
         "after_id": after_id,
         "until": asked.cutoff,
         "now": asked.now,
+        "fence": 0 if chosen.seen is None else chosen.seen.fence,
         "limit": limit,
         "room": room,
     }

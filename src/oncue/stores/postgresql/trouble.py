@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from psycopg import OperationalError, errors
+from psycopg import Error, OperationalError, errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from oncue.core.errors import StoreError, StoreUnavailable, StoreUnusable
@@ -75,6 +75,13 @@ _ADVICE = {
     "SSL|sslmode|certificate": "Check sslmode and the certificates in the URL of the store.",
 }
 """By what is said when no connection can be made: such errors have no types of their own."""
+
+
+def ends_connection(error: BaseException) -> bool:
+    """Whether the server closes the connection with it. It may come after a commit that was made,
+    before the answer to that; and before the connection is seen to be closed."""
+    severity = error.diag.severity_nonlocalized if isinstance(error, Error) else None
+    return severity in ("FATAL", "PANIC")
 
 
 def translate(error: Exception, place: str) -> StoreError:

@@ -53,7 +53,8 @@ WHERE queue = :queue AND shard = :shard AND fence = :fence;
 -- name: lock
 SELECT holder, fence FROM oncue.ranges WHERE queue = :queue AND shard = :shard FOR UPDATE;
 
--- The next jobs of a line behind a place, as many as fit into memory.
+-- The next jobs of a line behind a place, as many as fit into memory; none if somebody has taken the
+-- range of the shard since it was seen: they would be read in vain.
 -- name: due
 SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM (
   SELECT id, due_at, payload, attempt, owner,
@@ -63,7 +64,8 @@ SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM (
     SELECT j.id, j.due_at, j.payload, j.attempt, j.owner FROM oncue.jobs AS j
     WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
       AND j.rank = :rank AND (j.due_at, j.id) > (:after_due, :after_id) AND j.due_at <= :until
-      AND (j.expires_at IS NULL OR j.expires_at > :now)
+      AND (j.expires_at IS NULL OR j.expires_at > :now) AND :fence = (
+        SELECT coalesce(max(fence), 0) FROM oncue.ranges WHERE queue = :queue AND shard = :shard)
     ORDER BY j.due_at, j.id LIMIT :limit) AS next) AS counted
 WHERE before < :room ORDER BY due_at, id;
 

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from oncue.core.errors import InvalidInput
+from oncue.core.event import DEFAULT_BOUNDS, Bounds
+from oncue.core.moment import HORIZON_MS
 from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
 from oncue.core.redaction import shown_url
 
 PREFIX = "ONCUE_"
+_LONGEST_SECONDS = HORIZON_MS // 1000
 OF_OTHERS = ("ONCUE_SINK_", "ONCUE_INBOX_SHARDS", "ONCUE_POLL_SECONDS")
 """How the names of variables begin that only Lambda functions use (`aws/sandbox.py`), or programs
 that poll (`integrations/`)."""
@@ -80,6 +83,28 @@ SETTINGS = (
         "the most bytes that the results of one job's operations may have together",
         most=64 * 1024 * 1024,
     ),
+    Setting(
+        "events_ahead_seconds",
+        DEFAULT_BOUNDS.ahead_seconds,
+        "an event that lies further ahead of the clock is refused",
+        least=0,
+        most=_LONGEST_SECONDS,
+    ),
+    Setting(
+        "events_late_seconds",
+        DEFAULT_BOUNDS.late_seconds,
+        "an event that is older than the newest one of its rule by more than this and the longest "
+        "lifeDuration is too late",
+        least=0,
+        most=_LONGEST_SECONDS,
+    ),
+    Setting(
+        "events_loose_seconds",
+        DEFAULT_BOUNDS.loose_seconds,
+        "how long an event on which no rule decided is kept",
+        least=0,
+        most=_LONGEST_SECONDS,
+    ),
     Setting("concurrency", 1, "handlers that `oncue worker` runs side by side"),
     Setting(
         "log_level",
@@ -133,6 +158,11 @@ def read(
 def operation_limits(settings: Mapping[str, Value]) -> OperationLimits:
     count, result_bytes = settings["operations_per_job"], settings["operation_bytes_per_job"]
     return OperationLimits(count.value, result_bytes.value)
+
+
+def event_bounds(settings: Mapping[str, Value]) -> Bounds:
+    names = ("events_ahead_seconds", "events_late_seconds", "events_loose_seconds")
+    return Bounds(*(settings[name].value for name in names))
 
 
 def written(value: Value, name: str) -> str:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from oncue.core.event import DEFAULT_BOUNDS, Bounds
 from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
 from oncue.engine.engine import Engine
 from oncue.engine.node import Node
@@ -44,7 +45,8 @@ class Scheduler(
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`,
     `dynamodb://TABLE?region=eu-central-1`, `memory:`) or a store. `operation_limits` bounds what
-    one job may have of operations, in reports that are made here.
+    one job may have of operations, in reports that are made here; `event_bounds`, how far off the
+    times of events may lie.
     """
 
     def __init__(
@@ -53,10 +55,12 @@ class Scheduler(
         *,
         clock: Clock | None = None,
         operation_limits: OperationLimits = DEFAULT_LIMITS,
+        event_bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
         self.store = open_store(store, clock) if isinstance(store, str) else store
         self.clock = clock or self.store.clock
         self.operation_limits = operation_limits
+        self._event_bounds = event_bounds
         self.handlers: dict[str, Handler] = {}
         now_and_after_fork(self, Scheduler._renew)
 
@@ -65,6 +69,7 @@ class Scheduler(
         node = Node.of(self.store, self.clock)
         self.policies, self.telemetry = node.policies, node.telemetry
         self.engine = Engine(node, lambda url: open_sink(url, self.clock))
+        self.engine.pruner.bounds = self._event_bounds
         self.threads = ThreadPoolExecutor(THREADS, "oncue-calls")
         self._unanswered = {}
         self.reporter = Reporter(self.store, self.clock)

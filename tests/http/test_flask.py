@@ -208,6 +208,16 @@ def test_a_server_in_place_of_a_store_is_refused(
         create_app()
 
 
+def test_how_far_ahead_events_may_lie_can_be_set(
+    tmp_path: Path, quiet: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCUE_EVENTS_AHEAD_SECONDS", str(50 * 365 * 86_400))
+    app = create_app(f"sqlite:///{tmp_path / 'jobs.db'}")
+    far = {"eventType": "TABLE", "eventTimestamp": "2060-01-01 00:00:00", "eventResourceId": "T"}
+    assert app.test_client().post("/events", json=far).status_code == 201
+    scheduler_of(app).close()
+
+
 def test_events_are_answered_as_by_the_http_interface(client: FlaskClient) -> None:
     first = client.post("/events", json=FILE)
     assert (first.status_code, first.content_type) == (201, "application/json")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oncue.core.rule import PAYLOAD_LIMIT_BYTES
 from tests.http.happenings import Happenings, pages, place, stamp
-from tests.http.server import Server
+from tests.http.server import Server, running_server
 
 CRON = {"type": "TIME_BASED", "resourceId": "cron of the rules", "lifeDuration": 0}
 FILE = {"type": "FILE", "resourceId": "/rules in/", "lifeDuration": 3600}
@@ -42,6 +43,17 @@ def test_a_rule_is_created_with_201_and_replaced_with_200(server: Server, name: 
     assert (replaced.json["enabled"], replaced.json["payload"]) == (False, None)
     assert replaced.json["queue"] == "rules"
     assert server.get(place(name)).json == replaced.json
+
+
+def test_a_rule_may_be_posted_with_its_name(server: Server, name: str) -> None:
+    fields = {"name": name, "dependencies": [FILE, CRON], "payload": {"into": "a"}}
+    created = server.post("/rules", fields)
+    assert (created.status, created.json["name"]) == (201, name)
+    assert server.get(place(name)).json == created.json
+    replaced = server.post("/rules", {"name": name, "dependencies": [CRON]})
+    assert (replaced.status, replaced.json["dependencies"]) == (200, [CRON])
+    nameless = server.post("/rules", {"dependencies": [CRON]})
+    assert (nameless.status, nameless.pointer) == (422, "/name")
 
 
 def test_other_spellings_are_understood_and_paths_are_normalised(server: Server, name: str) -> None:
@@ -202,3 +214,16 @@ def test_explain_means_now_unless_it_is_told_otherwise(server: Server, name: str
     assert told["at"][:13] <= job["created_at"][:13]
     assert told["at"] > "2025"
     assert [one["validity"] for one in told["dependencies"]] == ["NEVER_SEEN"] * 2
+
+
+def test_how_late_events_may_be_is_a_setting_of_the_server(tmp_path: Path) -> None:
+    bounds = {"ONCUE_EVENTS_LATE_SECONDS": "0"}
+    with running_server(tmp_path, **bounds) as server:
+        server.put(place("r"), {"dependencies": [FILE, CRON]})
+        event = {"eventType": "FILE", "eventResourceId": "/rules in/a"}
+        told = [
+            server.post("/events", {**event, "eventTimestamp": f"2021-01-01 {hour}:00:00"}).json
+            for hour in ("12", "10")
+        ]
+    decisions = [one["events"][0]["decisions"][0]["decision"] for one in told]
+    assert decisions == ["ACCEPTED", "TOO_LATE"]

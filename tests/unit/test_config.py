@@ -8,6 +8,7 @@ import pytest
 
 from oncue import config
 from oncue.core.errors import InvalidInput
+from oncue.core.event import Bounds
 
 
 def read(
@@ -125,6 +126,14 @@ def test_the_sinks_of_lambda_functions_are_variables_of_any_name(tmp_path: Path)
 def test_the_scopes_of_a_gateway_are_a_setting(tmp_path: Path) -> None:
     found = read(tmp_path, ONCUE_GATEWAY_SCOPES="read,write")["gateway_scopes"]
     assert found == ("read,write", "ONCUE_GATEWAY_SCOPES")
+
+
+def test_how_far_off_events_may_lie_is_a_setting(tmp_path: Path) -> None:
+    (tmp_path / "oncue.toml").write_text("events_loose_seconds = 0\n")
+    settings = read(tmp_path, ONCUE_EVENTS_LATE_SECONDS="60")
+    assert config.event_bounds(settings) == Bounds(late_seconds=60, loose_seconds=0)
+    with pytest.raises(InvalidInput, match="at least 0"):
+        read(tmp_path, ONCUE_EVENTS_AHEAD_SECONDS="-1")
 
 
 def test_other_peoples_variables_are_none_of_our_business(tmp_path: Path) -> None:

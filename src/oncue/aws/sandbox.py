@@ -60,8 +60,7 @@ def scheduler() -> Scheduler:
     with _opening:
         found = _open.get(url)
         if found is None:
-            config.refuse_unknown_variables(os.environ)
-            found = Scheduler(url)
+            found = Scheduler(url, event_bounds=config.event_bounds(config.read()))
             try:
                 give_settings(found)
             except BaseException:

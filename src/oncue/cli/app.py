@@ -140,8 +140,11 @@ class App:
 
         self.require_store()
         is_new = self.is_missing
-        limits = config.operation_limits(self.settings)
-        scheduler = Scheduler(self.place, operation_limits=limits)
+        scheduler = Scheduler(
+            self.place,
+            operation_limits=config.operation_limits(self.settings),
+            event_bounds=config.event_bounds(self.settings),
+        )
         click.get_current_context().call_on_close(scheduler.close)
         self._lacks_tables = False
         if self.place.startswith("memory:"):

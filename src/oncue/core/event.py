@@ -77,6 +77,9 @@ class Bounds:
     """How long an event that no rule decided on is kept."""
 
 
+DEFAULT_BOUNDS = Bounds()
+
+
 class Path(NamedTuple):
     """A FILE's resource, by segments. `below` means that it ended in `/`."""
 

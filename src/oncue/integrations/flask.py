@@ -52,7 +52,8 @@ def create_app(store: str | None = None, rules: str | None = None) -> Flask:
     wanted = _rules(settings["rules"])
     _show_deliveries(settings)
 
-    cue = Scheduler(str(settings["store"].value))
+    bounds = config.event_bounds(settings)
+    cue = Scheduler(str(settings["store"].value), event_bounds=bounds)
     declared.apply(cue, declared.compare(cue, wanted))
     access = Access(cue.store, cue.clock)
 

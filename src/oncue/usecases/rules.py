@@ -105,6 +105,9 @@ class RuleVerbs(ABC):
 class LocalRules(Local, RuleVerbs):
     """The rules and events of a store."""
 
+    _event_bounds: Bounds
+    """Also for the engine of a forked child."""
+
     @property
     def bounds(self) -> Bounds:
         """How far off an event's time may lie, and how long events are kept. May be replaced: use
@@ -113,7 +116,7 @@ class LocalRules(Local, RuleVerbs):
 
     @bounds.setter
     def bounds(self, bounds: Bounds) -> None:
-        self.engine.pruner.bounds = bounds
+        self._event_bounds = self.engine.pruner.bounds = bounds
 
     def _put_rule(self, rule: Rule) -> Rule:
         self._check_sendable(rule.queue, rule.payload_json)

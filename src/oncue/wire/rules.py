@@ -75,7 +75,7 @@ class NewRule(Body):
     dependencies: Annotated[list[NewDependency], schema(minItems=1, maxItems=MOST_DEPENDENCIES)]
     """No two with the same type and resource."""
     name: Label | None = None
-    """If given, the same as in the path."""
+    """`POST /rules` needs it; elsewhere, if given, it is the same as in the path."""
     enabled: bool = True
     """False: events validate dependencies, but the rule does not fire."""
     queue: QueueName | None = None

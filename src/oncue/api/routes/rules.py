@@ -34,7 +34,22 @@ routes = Routes("Rules")
 # -- rules -----------------------------------------------------------------------------------------
 
 
-@routes.add("PUT /rules/{rule}", Scope.ADMIN, {200: shapes.Rule, 201: shapes.Rule}, shapes.NewRule)
+PUT = {200: shapes.Rule, 201: shapes.Rule}
+
+
+@routes.add("POST /rules", Scope.ADMIN, PUT, shapes.NewRule)
+async def post_rule(service: Service, request: Request) -> HttpAnswer:
+    """Create or replace the rule of the given name.
+
+    As `PUT /rules/{rule}`, with the name in the body.
+    """
+    body = await request.decoded(shapes.NewRule)
+    if body.name is None:
+        raise InvalidInput("is missing; a rule needs a name.", "/name")
+    return await _put(service, body.name, body)
+
+
+@routes.add("PUT /rules/{rule}", Scope.ADMIN, PUT, shapes.NewRule)
 async def put_rule(service: Service, request: Request) -> HttpAnswer:
     """Create or replace a rule.
 
@@ -45,6 +60,10 @@ async def put_rule(service: Service, request: Request) -> HttpAnswer:
     body = await request.decoded(shapes.NewRule)
     if body.name is not None and body.name != name:
         raise InvalidInput("is not the name in the path; write the same, or leave it out.", "/name")
+    return await _put(service, name, body)
+
+
+async def _put(service: Service, name: str, body: shapes.NewRule) -> HttpAnswer:
     dependencies = [msgspec.structs.asdict(one) for one in body.dependencies]
     rule = new_rule(name, dependencies, body.enabled, body.queue, body.payload)
     stored, is_new = await service.acue.write(put, service.cue, rule)

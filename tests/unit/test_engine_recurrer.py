@@ -493,3 +493,16 @@ def test_what_is_due_when_changed_rules_are_noticed_is_made_first(desk: Desk) ->
     assert Recurrer(Node.of(desk.store, desk.clock)).compare_zones() == 1
     assert desk.dues() == ["13:00:00"]
     assert desk.fates() == [Fate.CREATED]
+
+
+def test_a_schedule_that_cannot_be_timed_keeps_no_other_from_changed_rules(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, zone in (("a", "Europe/Paris"), ("b", "Europe/Paris"), ("c", "Europe/Rome")):
+        right = desk.put(name, timezone=zone)
+        cron = "no cron at all" if name == "a" else right.cron
+        old = replace(right, zone_digest="of an older database", cron=cron)
+        assert put_schedule(desk.store, right, old, desk.clock.now()) is not None
+    with caplog.at_level(logging.ERROR, "oncue.engine"):
+        assert Recurrer(Node.of(desk.store, desk.clock)).compare_zones() == 2
+    assert "schedule a waits" in caplog.text

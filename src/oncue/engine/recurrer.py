@@ -175,13 +175,27 @@ class Recurrer:
 
     def compare_zones(self) -> int:
         """Find schedules that were timed by other rules of their time zone than are in force now,
-        because the database was updated, and time them anew. How many there were."""
-        retimed, digest_of = 0, cache(_zone_digest)
-        while page := self._store.timed_otherwise(digest_of, PAGE):
+        because the database was updated, and time them anew. How many there were. One that cannot
+        be timed stays as it is, and waits; the others do not."""
+        retimed, digest_in_force = 0, cache(_zone_digest)
+        untimed: set[str] = set()
+        left_alone: set[str] = set()
+
+        def digest_of(timezone: str) -> str | None:
+            return None if timezone in left_alone else digest_in_force(timezone)
+
+        while page := self._store.timed_otherwise(digest_of, PAGE + len(untimed)):
             now = self._clock.now()
-            for one in page:
+            rest = [one for one in page if one.name not in untimed]
+            if not rest:
+                left_alone.update(one.timezone for one in page)
+            for one in rest:
                 digest = digest_of(one.timezone) or one.zone_digest
-                retimed += self._revise(one, replace(one, zone_digest=digest), now)
+                try:
+                    retimed += self._revise(one, replace(one, zone_digest=digest), now)
+                except (InvalidInput, Conflict) as problem:
+                    self._note(one, problem, now)
+                    untimed.add(one.name)
         if retimed:
             logger.warning("%d schedules: the rules of their time zones have changed", retimed)
         return retimed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from oncue.usecases.tokens import Access
 from tests.cli.terminal import environment, wait_until
 from tests.stores.postgres import own_url
 
+ROOT = Path(__file__).parents[2]
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "seed_001"
 SCENARIO = json.loads((FIXTURES / "scenario.json").read_text("utf-8"))
 FILE = SCENARIO[0]["event"]
@@ -206,6 +208,15 @@ def test_a_server_in_place_of_a_store_is_refused(
     monkeypatch.setenv("ONCUE_URL", "http://127.0.0.1:8420")
     with pytest.raises(InvalidInput, match="ONCUE_URL: names a server"):
         create_app()
+
+
+def test_the_request_in_the_documents_fires_the_rule_that_they_name(client: FlaskClient) -> None:
+    page = (ROOT / "docs/rules.md").read_text("utf-8")
+    [body] = re.findall(r"curl localhost:5000/events [^']*'Content-Type[^']*' -d '([^']*)'", page)
+    [logged] = re.findall(r"INFO fired rule='(\w+)' .* instant=(\S+)", page)
+    told = client.post("/events", json=json.loads(body)).get_json()["events"]
+    fired = [(job["rule"], job["instant"]) for one in told for job in one["jobs"]]
+    assert fired == [logged]
 
 
 def test_how_far_ahead_events_may_lie_can_be_set(

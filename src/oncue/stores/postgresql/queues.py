@@ -77,7 +77,8 @@ class PgQueues(PgRanges):
             for statement in ("count_taken", "count_final"):
                 counts |= {State(one): n for one, n in tx.rows("queues", statement, params)}
             ranges = [one for one in shards.ranges_of(tx, [name]) if one.is_open]
-            dues = shards.waiting_dues(tx, name, shards.lines(tx, name), ranges)
+            heads = shards.first_outside(tx, name, shards.lines(tx, name), ranges)
+            dues = [line.due_at for line in heads]
             if put_off:
                 dues += [at for _, at in tx.rows("claims", "returns_of", {"queues": [name]})]
         counts[State.DISPATCHED] = counts.get(State.DISPATCHED, 0) + covered

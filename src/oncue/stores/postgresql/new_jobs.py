@@ -14,7 +14,7 @@ from typing import Any
 from psycopg import errors
 
 from oncue.core.changes import ChangeVerb, JobChange
-from oncue.core.clash import of_same_id, of_same_key
+from oncue.core.clash import of_same_id, of_same_key, why_held
 from oncue.core.errors import Held
 from oncue.core.job import NewJob
 from oncue.core.moment import Moment
@@ -38,7 +38,7 @@ from oncue.stores.postgresql.locks import (
 from oncue.stores.postgresql.records import FiledRow
 from oncue.stores.postgresql.settings import KnownSettings
 from oncue.stores.postgresql.shards import rank_of
-from oncue.stores.postgresql.tx import Params, PgTx
+from oncue.stores.postgresql.tx import Asked, PgTx
 
 COPY_FROM = 200  # jobs of one call from which on COPY is faster than an INSERT
 PATIENCE_MS = 100  # for which new jobs that are stored together wait for a transaction of others
@@ -175,7 +175,7 @@ class PgNewJobs(PgPart):
         """See that these queues are there, and stay until the end of the transaction."""
         names = sorted(queues)
         numbers = sorted({self._queue_lock(name) for name in names})
-        asked: list[tuple[str, str, Params]] = [
+        asked: list[Asked] = [
             ("locks", "share", {"numbers": numbers}),
             ("jobs", "ensure_queues", {"queues": names}),
         ]
@@ -262,20 +262,9 @@ class PgNewJobs(PgPart):
                     if clash is not None:
                         clashes[position] = clash
                     continue
-            clashes[position] = self._held(job, is_queue=("queue", job.queue) in held)
+            is_queue = ("queue", job.queue) in held
+            clashes[position] = Held(why_held(job, is_queue=is_queue))
         return clashes
-
-    def _held(self, job: NewJob, *, is_queue: bool) -> Held:
-        used = [] if job.digest is None else [f"the id {job.id!r}"]
-        used += [] if job.key is None else [f"the key {job.key!r} of queue {job.queue}"]
-        is_queue = is_queue or not used
-        what = f"made the queue {job.queue}" if is_queue else f"used {' or '.join(used)}"
-        step = " Nobody waits for a queue that was set before." if is_queue else ""
-        return Held(
-            f"a transaction of another session that is still open has {what}. The job is not "
-            "stored. End that transaction ('oncue doctor' names long ones) and call again."
-            f"{step}"
-        )
 
     def _clash(self, new: NewJob, now: Moment, patience_ms: int, tx: PgTx) -> Clash | None:
         """With what a job clashes; None: what it clashed with is gone, and it is stored now."""

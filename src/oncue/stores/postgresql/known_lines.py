@@ -45,7 +45,9 @@ class LinesLook(NamedTuple):
     bounds: LookBounds | None
     """None: everywhere."""
     told: int
+    """How often something had been told before it began."""
     begun: float
+    """When, by the monotonic clock."""
 
     @property
     def statement(self) -> Asked:

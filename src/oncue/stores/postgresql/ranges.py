@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from psycopg import errors
 from psycopg.rows import TupleRow
@@ -21,7 +21,7 @@ from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.deliveries import PgDeliveries
 from oncue.stores.postgresql.locks import shard_lock
 from oncue.stores.postgresql.range_asked import ChosenShard, RangeAsked, SharedByOthers
-from oncue.stores.postgresql.readying import ReadyQueue
+from oncue.stores.postgresql.readying import QueueLook, ReadyQueue
 from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
 from oncue.stores.postgresql.tx import Asked, PgTx
@@ -36,6 +36,8 @@ _ID = itemgetter(Delivery._fields.index("id"))
 _PAYLOAD = itemgetter(Delivery._fields.index("payload"))
 InFlight = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""
+Arrived = Mapping[int, Sequence[PlaceInLine]]
+"""By shard: jobs that have come into the range of such a claim, in order."""
 
 
 class PgRanges(PgDeliveries):
@@ -94,20 +96,13 @@ class PgRanges(PgDeliveries):
         busy = {one.shard for one in held}
         if busy.issuperset(range(self._shards_of(asked.queue))):
             return nothing  # and a queue that others hold is left as it is
-        own = [
-            one._replace(in_flight=len(continued[one.shard])) if one.shard in continued else one
-            for one in ranges
-        ]
         look = looks[asked.queue]
-        look = look._replace(expired=look.expired and asked.expires)
         arrived = {
             one.shard: self._arrived(tx, asked, one, look.lines, continued[one.shard])
             for one in ranges
             if one.shard in continued
         }
-        first = min((places[0] for places in arrived.values() if places), default=None)
-        bounds = (asked.limit, asked.cutoff, asked.now)
-        ready = self._make_ready(tx, asked.queue, look, *bounds, own, _as_line(first))
+        ready = self._ready(tx, asked, look, ranges, continued, arrived)
         if not ready.room:
             return nothing
         if ready.changed:
@@ -119,6 +114,26 @@ class PgRanges(PgDeliveries):
             return nothing._replace(busy_until=None) if asked.shared else nothing
         return self._taken(tx, asked, chosen, ready)
 
+    def _ready(
+        self,
+        tx: PgTx,
+        asked: RangeAsked,
+        look: QueueLook,
+        ranges: Sequence[PgRange],
+        continued: InFlight,
+        arrived: Arrived,
+    ) -> ReadyQueue:
+        """The queue, made ready. What is in flight the dispatcher knows better than the rows."""
+        own = [
+            one._replace(in_flight=len(continued[one.shard])) if one.shard in continued else one
+            for one in ranges
+        ]
+        places = [LineHead(0, *some[0]) for some in arrived.values() if some]
+        first = min(places, key=attrgetter("place"), default=None)
+        look = look._replace(expired=look.expired and asked.expires)
+        bounds = (asked.limit, asked.cutoff, asked.now)
+        return self._make_ready(tx, asked.queue, look, *bounds, own, first)
+
     def _chosen(
         self,
         tx: PgTx,
@@ -126,7 +141,7 @@ class PgRanges(PgDeliveries):
         lines: Sequence[LineHead],
         ranges: Sequence[PgRange],
         continued: InFlight,
-        arrived: Mapping[int, Sequence[PlaceInLine]],
+        arrived: Arrived,
     ) -> ChosenShard | None:
         """The shard whose next job is the first in hand-over order; None: nothing is due."""
         places = [(one[0], shard) for shard, one in arrived.items() if one]
@@ -317,10 +332,6 @@ def _cover(asked: RangeAsked, chosen: ChosenShard, through: PlaceInLine, in_flig
         **dict(zip(names, through, strict=True)),
     }
     return "ranges", "take" if held is None else "go_on", params
-
-
-def _as_line(place: PlaceInLine | None) -> LineHead | None:
-    return None if place is None else LineHead(0, *place)
 
 
 def _continued(ranges: Sequence[PgRange], in_flight: Sequence[RangeClaim]) -> InFlight:

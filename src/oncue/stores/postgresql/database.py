@@ -111,7 +111,7 @@ class PgDatabase:
         self.connect_options = connect_options(address.conninfo)
         self.met: Callable[[psycopg.Connection[Any]], None] = lambda connection: None
         """Called with the first connection to a server that was started, or took over, since the
-        last one was made; before anybody uses it."""
+        last one was made; before anybody uses it. Not behind a pooler."""
         now_and_after_fork(self, PgDatabase._renew)
 
     def _renew(self) -> None:

@@ -152,8 +152,8 @@ class PgNewJobs(PgPart):
                 size = max(len(part) // 2, 1)
 
     def _unseen(self, tx: PgTx, jobs: Sequence[NewJob]) -> list[NewJob]:
-        """Those that clash with nothing that can be seen. An insert would wait for who changes the
-        job that has the key, although that is there in any case."""
+        """Those that clash with nothing that can be seen. For the others an insert might wait: for
+        a transaction that changes the job with the same key, although they clash in any case."""
         params = {
             "ids": [job.id for job in jobs],
             "queues": [job.queue for job in jobs],
@@ -321,22 +321,23 @@ class PgNewJobs(PgPart):
 
 
 def _uses(job: NewJob) -> list[Used]:
-    """What other new jobs must not have."""
+    """What no other new job can have."""
     return [("id", job.id), *([] if job.key is None else [("key", job.queue, job.key)])]
 
 
 def _replaces(job: NewJob) -> Used:
-    """The job that has its key: only who replaces it, too, has to wait."""
+    """The job that has its key: only others that replace it, too, have to wait."""
     return ("replaced", job.queue, job.key or "")
 
 
 def _needs(job: NewJob) -> list[Used]:
+    """What others must not hold."""
     return [("queue", job.queue), *_uses(job), *([_replaces(job)] if job.replace else [])]
 
 
 def in_one_order(jobs: Sequence[NewJob]) -> list[NewJob]:
-    """Without those that have an id or key of one before them, and so that calls which store the
-    same ones wait for each other, and none for one that waits for it."""
+    """In an order that is the same in every call, so that calls with the same jobs do not deadlock;
+    without jobs that have the id or key of one before them."""
     keys = [(job.key, job.queue) for job in jobs if job.key is not None]
     if len(set(map(_ID, jobs))) < len(jobs) or len(set(keys)) < len(keys):
         jobs = _firsts(jobs)

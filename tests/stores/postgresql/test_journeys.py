@@ -12,6 +12,7 @@ from tests.stores.postgresql.faults import store_of
 from tests.stores.postgresql.journeys import counted
 
 NODES = 20
+JOBS = 300
 LOOK = 6  # statements: settings, locks, ranges, lines, what returns, what has expired
 Prepare = Callable[[Desk], Any]
 
@@ -58,6 +59,17 @@ def test_a_calm_call_makes_few_journeys(desk: Desk, case: str) -> None:
     with counted(store_of(desk)) as sent:
         assert call(desk, given)
     assert sent.count == journeys
+
+
+def test_a_call_that_is_repeated_asks_twice_however_many_jobs_it_has(desk: Desk) -> None:
+    jobs = [desk.new(f"chosen-{n}", digest=b"d") for n in range(JOBS)]
+    assert desk.insert(jobs) == {}
+    with counted(store_of(desk)) as sent:
+        clashes = desk.insert(jobs)
+    assert [(clash.kind, clash.job.id) for clash in clashes.values()] == [
+        ("existing", job.id) for job in jobs
+    ]
+    assert sent.count == 2
 
 
 @pytest.mark.parametrize("delivered", [False, True])

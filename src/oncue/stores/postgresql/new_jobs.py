@@ -245,17 +245,19 @@ class PgNewJobs(PgPart):
     def _clashes(
         self, jobs: Sequence[NewJob], stored: set[str], held: set[Used], now: Moment
     ) -> Mapping[int, Clash | Held]:
-        """What became of the jobs that were not stored; the first of an id may have been. `held`:
-        what transactions of others have used."""
+        """What became of the jobs that were not stored. `held`: what transactions of others have
+        used. A call that is repeated finds all its ids there: they are looked for together."""
         clashes: dict[int, Clash | Held] = {}
-        for position, job in enumerate(jobs):
-            if job.id in stored:
-                stored.remove(job.id)  # another one with its id clashes with it
-                continue
+        left = _not_stored(jobs, stored)
+        ids = [job.id for _, job in left] if len(left) > 1 else []
+        there = self.db.once(lambda tx: records.find(tx, ids, ids)) if ids else {}
+        for position, job in left:
             if held.isdisjoint(_needs(job)):
                 patience_ms = NO_PATIENCE_MS if held else PATIENCE_MS
                 try:
-                    clash = self.db.write(partial(self._clash, job, now, patience_ms))
+                    clash = _same_id(job, there) or self.db.write(
+                        partial(self._clash, job, now, patience_ms)
+                    )
                 except Waited:
                     held.update([_replaces(job)] if job.replace else _uses(job))
                 else:
@@ -268,9 +270,8 @@ class PgNewJobs(PgPart):
 
     def _clash(self, new: NewJob, now: Moment, patience_ms: int, tx: PgTx) -> Clash | None:
         """With what a job clashes; None: what it clashed with is gone, and it is stored now."""
-        same_id = records.find(tx, [new.id], [new.id]).get(new.id)
-        if same_id is not None:
-            return Clash(of_same_id(new, same_id.record.digest), same_id.record.as_job())
+        if same_id := _same_id(new, records.find(tx, [new.id], [new.id])):
+            return same_id
         holder = None if new.key is None else self._holder_of_key(tx, new, patience_ms)
         if holder is None:
             if self._insert([new], False, tx, patience_ms):
@@ -318,6 +319,22 @@ class PgNewJobs(PgPart):
             now_at = {shard_lock(schema, one.record.queue, one.shard) for one in found.values()}
             if now_at <= known:  # else one was moved meanwhile
                 return found
+
+
+def _not_stored(jobs: Sequence[NewJob], stored: set[str]) -> list[tuple[int, NewJob]]:
+    """With their positions. Of several with one id, the first may be stored: the others clash."""
+    left = []
+    for position, job in enumerate(jobs):
+        if job.id in stored:
+            stored.remove(job.id)
+        else:
+            left.append((position, job))
+    return left
+
+
+def _same_id(new: NewJob, there: Mapping[str, FiledRow]) -> Clash | None:
+    one = there.get(new.id)
+    return None if one is None else Clash(of_same_id(new, one.record.digest), one.record.as_job())
 
 
 def _uses(job: NewJob) -> list[Used]:

@@ -1,4 +1,4 @@
-"""New jobs whose id or key is there already."""
+"""New jobs whose id or key is there already, or may be soon."""
 
 from __future__ import annotations
 
@@ -23,3 +23,17 @@ def of_same_key(new: NewJob, holder: State) -> ClashKind:
     if not new.replace:
         return "existing"
     return "replaced" if allows(holder, Verb.AMEND) else "key taken"
+
+
+def why_held(new: NewJob, *, is_queue: bool) -> str:
+    """Why it cannot be told whether a new job clashes: an open transaction has used its id or key
+    or, with `is_queue`, has made its queue."""
+    used = [] if new.digest is None else [f"the id {new.id!r}"]
+    used += [] if new.key is None else [f"the key {new.key!r} of queue {new.queue}"]
+    is_queue = is_queue or not used
+    what = f"made the queue {new.queue}" if is_queue else f"used {' or '.join(used)}"
+    step = " Nobody waits for a queue that was set before." if is_queue else ""
+    return (
+        f"a transaction of another session that is still open has {what}. The job is not stored. "
+        f"End that transaction ('oncue doctor' names long ones) and call again.{step}"
+    )

@@ -191,6 +191,14 @@ def why_kept(name: str, *, unfinished: bool, schedule: str | None, rule: str | N
     return None
 
 
+def in_open_use(name: str) -> str:
+    """Why a queue can be neither deleted nor changed now."""
+    return (
+        f"a transaction of another session that is still open uses queue {name}. Nothing was "
+        "changed. End that transaction ('oncue doctor' names long ones) and call again."
+    )
+
+
 def check_queue_name(name: object, pointer: str = "/queue") -> str:
     return check_name(name, "a queue", pointer)
 

@@ -29,9 +29,13 @@ def eventually(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def address_of(desk: Desk) -> PgAddress:
+def store_of(desk: Desk) -> PgStore:
     assert isinstance(desk.store, PgStore)
-    return desk.store.db.address
+    return desk.store
+
+
+def address_of(desk: Desk) -> PgAddress:
+    return store_of(desk).db.address
 
 
 def another(desk: Desk, **fields: Any) -> Desk:

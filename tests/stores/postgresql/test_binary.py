@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from oncue.stores.postgresql.binary import PIECE, Bigints, Bodies, PgArray, Smallints, Texts
-from oncue.stores.postgresql.store import PgStore
 from tests.contract.desk import Desk
+from tests.stores.postgresql.faults import store_of
 
 ARRAYS: dict[str, tuple[str, PgArray, list[Any]]] = {
     "texts of one length": ("text", Texts.of(["ab", "cd"]), ["ab", "cd"]),
@@ -23,9 +23,9 @@ ARRAYS: dict[str, tuple[str, PgArray, list[Any]]] = {
 @pytest.mark.parametrize("name", ARRAYS)
 def test_an_array_arrives_as_it_is(desk: Desk, name: str) -> None:
     kind, array, values = ARRAYS[name]
-    store = desk.store
-    assert isinstance(store, PgStore)
-    assert store.db.once(lambda tx: tx.execute(f"SELECT %b::{kind}[]", [array]).get) == values
+    assert (
+        store_of(desk).db.once(lambda tx: tx.execute(f"SELECT %b::{kind}[]", [array]).get) == values
+    )
 
 
 def test_jobs_of_all_kinds_are_copied_as_they_are(desk: Desk) -> None:

@@ -21,6 +21,7 @@ from oncue.stores.postgresql.tx import PgTx, journey
 from tests.contract.changing import Amendment
 from tests.contract.desk import DELIVERY, FLEETING_DELIVERY, Desk, Q
 from tests.stores.postgres import open_postgres
+from tests.stores.postgresql.faults import store_of
 from tests.stores.postgresql.proxy import Moment, Proxy, behind, port_of
 
 COMMIT = "^COMMIT"
@@ -65,11 +66,6 @@ def far(near: Desk, proxy: Proxy) -> Iterator[Desk]:
     store = PgStore(behind(proxy, store_of(near).db.address), near.clock, shards=4)
     yield Desk(store, near.clock)
     store.close()
-
-
-def store_of(desk: Desk) -> PgStore:
-    assert isinstance(desk.store, PgStore)
-    return desk.store
 
 
 def stored(desk: Desk) -> Stored:

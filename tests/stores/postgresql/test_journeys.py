@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from oncue.clock import FakeClock
-from oncue.stores.postgresql.store import PgStore
 from tests.contract.desk import DELIVERY, Desk, Q
-from tests.stores.postgres import open_postgres
+from tests.stores.postgresql.faults import store_of
 from tests.stores.postgresql.journeys import counted
 
 NODES = 20
+JOBS = 300
 LOOK = 6  # statements: settings, locks, ranges, lines, what returns, what has expired
 Prepare = Callable[[Desk], Any]
-
-
-@pytest.fixture
-def store() -> Iterator[PgStore]:
-    with closing(open_postgres(FakeClock(), 4)) as store:
-        yield store
 
 
 def nothing(desk: Desk) -> None:
@@ -59,33 +51,40 @@ CASES: dict[str, tuple[int, Prepare, Callable[[Desk, Any], object]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_calm_call_makes_few_journeys(store: PgStore, case: str) -> None:
-    most, prepare, call = CASES[case]
-    assert isinstance(store.clock, FakeClock)
-    desk = Desk(store, store.clock)
+def test_a_calm_call_makes_few_journeys(desk: Desk, case: str) -> None:
+    journeys, prepare, call = CASES[case]
     for queue in (Q, DELIVERY):
         desk.set(queue)
     given = prepare(desk)
-    with counted(store) as sent:
+    with counted(store_of(desk)) as sent:
         assert call(desk, given)
-    assert sent.count == most
+    assert sent.count == journeys
+
+
+def test_a_call_that_is_repeated_asks_twice_however_many_jobs_it_has(desk: Desk) -> None:
+    jobs = [desk.new(f"chosen-{n}", digest=b"d") for n in range(JOBS)]
+    assert desk.insert(jobs) == {}
+    with counted(store_of(desk)) as sent:
+        clashes = desk.insert(jobs)
+    assert [(clash.kind, clash.job.id) for clash in clashes.values()] == [
+        ("existing", job.id) for job in jobs
+    ]
+    assert sent.count == 2
 
 
 @pytest.mark.parametrize("delivered", [False, True])
 def test_of_many_nodes_one_takes_a_due_job_and_the_others_only_look(
-    store: PgStore, delivered: bool
+    desk: Desk, delivered: bool
 ) -> None:
     """One journey each, in which they begin no transaction and hold no lock: whether the job is
     being delivered or gone."""
-    assert isinstance(store.clock, FakeClock)
-    desk = Desk(store, store.clock)
     desk.set(DELIVERY)
     desk.add(queue=DELIVERY.name)
     claim = desk.claim_range(dispatcher="the first")
     assert claim.jobs
     if delivered:
         assert desk.settle_range(claim)
-    with counted(store) as sent:
+    with counted(store_of(desk)) as sent:
         for node in range(NODES):
             assert not desk.claim_range(dispatcher=f"node {node}").jobs
     assert (sent.count, sent.statements) == (NODES, NODES * LOOK)

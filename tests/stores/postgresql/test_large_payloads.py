@@ -10,18 +10,13 @@ import pytest
 from oncue.core.job import Claimed
 from oncue.core.lifecycle import Verb
 from oncue.stores.postgresql import records
-from oncue.stores.postgresql.store import PgStore
 from tests.contract.changing import CANCEL, STOP, change
 from tests.contract.desk import Desk
+from tests.stores.postgresql.faults import store_of
 
 LARGE = Random(7).randbytes(200 * 1024)  # which nothing makes smaller
 
 Act = Callable[[Desk, str], object]
-
-
-def store_of(desk: Desk) -> PgStore:
-    assert isinstance(desk.store, PgStore)
-    return desk.store
 
 
 def stored_apart(desk: Desk) -> set[tuple[str, int]]:

@@ -13,7 +13,7 @@ from oncue.stores.postgresql.shards import ranges_of
 from oncue.stores.postgresql.store import PgStore
 from tests.contract.desk import Desk, claim_due
 from tests.stores.postgres import another_postgres
-from tests.stores.postgresql.faults import eventually
+from tests.stores.postgresql.faults import eventually, store_of
 from tests.stores.postgresql.journeys import counted
 
 MANY = 300
@@ -21,8 +21,7 @@ MANY = 300
 
 @pytest.fixture
 def store(desk: Desk) -> PgStore:
-    assert isinstance(desk.store, PgStore)
-    return desk.store
+    return store_of(desk)
 
 
 def add_queues(store: PgStore, count: int) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from struct import Struct
+from typing import ClassVar, Self
 
 import psycopg
 from psycopg.adapt import Dumper
@@ -16,6 +17,7 @@ from oncue.core.shard import shard_of
 
 PIECE = 500  # rows for COPY that are sent at once: the server reads them while others are written
 _ARRAY = Struct("!5i").pack
+_EMPTY = Struct("!3i").pack
 _LENGTH = Struct("!i").pack
 _BIGINT = Struct("!iq").pack
 _SMALLINT = Struct("!ih").pack
@@ -28,36 +30,52 @@ _COLUMNS = 8
 
 
 class PgArray(bytes):
-    """The values of an array, none of which is NULL. Its subclasses say of which type."""
+    """The values of an array, none of which is NULL. A subclass names their type."""
 
+    oid: ClassVar[int]
+    """Of that type."""
 
-class Texts(PgArray):
+    def __init_subclass__(cls, kind: str) -> None:
+        found = psycopg.adapters.types[kind]
+        cls.oid = found.oid
+
+        class ArrayDumper(Dumper):
+            oid = found.array_oid
+            format = Format.BINARY
+
+            def dump(self, obj: PgArray) -> bytes:
+                return obj
+
+        psycopg.adapters.register_dumper(cls, ArrayDumper)
+
     @classmethod
-    def of(cls, values: Sequence[str]) -> Texts:
-        return cls(_array(25, len(values), _sized([value.encode() for value in values])))
+    def _of(cls, count: int, values: bytes) -> Self:
+        """`values`: each with its length before it."""
+        return cls(_ARRAY(1, 0, cls.oid, count, 1) + values if count else _EMPTY(0, 0, cls.oid))
 
 
-class Bodies(PgArray):
+class Texts(PgArray, kind="text"):
     @classmethod
-    def of(cls, values: Sequence[bytes]) -> Bodies:
-        return cls(_array(17, len(values), _sized(values)))
+    def of(cls, values: Sequence[str]) -> Self:
+        return cls._of(len(values), _sized([value.encode() for value in values]))
 
 
-class Bigints(PgArray):
+class Bodies(PgArray, kind="bytea"):
     @classmethod
-    def of(cls, values: Sequence[int]) -> Bigints:
-        return cls(_array(20, len(values), b"".join(map(_BIGINT, repeat(8), values))))
+    def of(cls, values: Sequence[bytes]) -> Self:
+        return cls._of(len(values), _sized(values))
 
 
-class Smallints(PgArray):
+class Bigints(PgArray, kind="int8"):
     @classmethod
-    def of(cls, values: Sequence[int]) -> Smallints:
-        return cls(_array(21, len(values), b"".join(map(_SMALLINT, repeat(2), values))))
+    def of(cls, values: Sequence[int]) -> Self:
+        return cls._of(len(values), b"".join(map(_BIGINT, repeat(8), values)))
 
 
-def _array(oid: int, count: int, values: bytes) -> bytes:
-    """`oid`: of the values."""
-    return _ARRAY(1, 0, oid, count, 1) + values if count else _ARRAY(0, 0, oid, 0, 0)[:12]
+class Smallints(PgArray, kind="int2"):
+    @classmethod
+    def of(cls, values: Sequence[int]) -> Self:
+        return cls._of(len(values), b"".join(map(_SMALLINT, repeat(2), values)))
 
 
 def _sized(values: Sequence[bytes]) -> bytes:
@@ -67,21 +85,6 @@ def _sized(values: Sequence[bytes]) -> bytes:
         length = _LENGTH(lengths.pop())
         return length + length.join(values)
     return b"".join([part for value in values for part in (_LENGTH(len(value)), value)])
-
-
-def _register(cls: type[PgArray], array_oid: int) -> None:
-    class ArrayDumper(Dumper):
-        oid = array_oid
-        format = Format.BINARY
-
-        def dump(self, obj: PgArray) -> bytes:
-            return obj
-
-    psycopg.adapters.register_dumper(cls, ArrayDumper)
-
-
-for _cls, _oid in ((Texts, 1009), (Bodies, 1001), (Bigints, 1016), (Smallints, 1005)):
-    _register(_cls, _oid)
 
 
 def copied(jobs: Iterable[NewJob], shards: Mapping[str, int]) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ from oncue.clock import SystemClock
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.postgresql.address import PgAddress
-from oncue.stores.postgresql.insistence import insistent
+from oncue.stores.postgresql.insistence import LONGEST_PAUSE_SECONDS, insistent
 from oncue.stores.postgresql.trouble import ELSEWHERE, LOST_RACES, ends_connection, translate
 from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.statements import Statements
@@ -38,7 +38,6 @@ REPEAT_SECONDS = 10.0  # a call that is repeated for so long raises
 CONNECT_SECONDS = 10
 STATEMENT_MS = 30_000
 IDLE_MS = 5_000  # in a transaction: its process stands still, or its machine is gone
-LONGEST_PAUSE_SECONDS = 0.5
 _TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 _NUMBER = f"SELECT pg_current_xact_id_if_assigned()::text, {_TIMELINE}"
 _STATUS = f"SELECT pg_xact_status(%(xid)s::text::xid8), {_TIMELINE}"
@@ -112,7 +111,7 @@ class PgDatabase:
         self.connect_options = connect_options(address.conninfo)
         self.met: Callable[[psycopg.Connection[Any]], None] = lambda connection: None
         """Called with the first connection to a server that was started, or took over, since the
-        last one was made; before anybody uses it."""
+        last one was made; before anybody uses it. Not behind a pooler."""
         now_and_after_fork(self, PgDatabase._renew)
 
     def _renew(self) -> None:
@@ -126,32 +125,29 @@ class PgDatabase:
 
     def _connections(self) -> ConnectionPool[psycopg.Connection[Any]]:
         pool = self._pool
-        if pool is None:
-            with self._opening:
-                if self._closing.is_set():
-                    raise StoreUnavailable(f"{self.place}: the store is closed.")
-                if self._pool is None:
-                    self._pool = ConnectionPool(
-                        self.address.conninfo,
-                        connection_class=self.connection_class(),
-                        min_size=1,
-                        max_size=self.address.pool_size,
-                        timeout=CONNECT_SECONDS,
-                        reconnect_timeout=CONNECT_SECONDS,
-                        max_waiting=0,
-                        kwargs={
-                            "autocommit": True,
-                            "application_name": "oncue",
-                            **self.connect_options,
-                        },
-                        configure=self._configure,
-                        open=True,
-                    )
-                pool = self._pool
-        return pool
+        if pool is not None:
+            return pool
+        with self._opening:
+            if self._closing.is_set():
+                raise StoreUnavailable(f"{self.place}: the store is closed.")
+            if self._pool is None:
+                options = {"autocommit": True, "application_name": "oncue", **self.connect_options}
+                self._pool = ConnectionPool(
+                    self.address.conninfo,
+                    connection_class=self.connection_class(),
+                    min_size=1,
+                    max_size=self.address.pool_size,
+                    timeout=CONNECT_SECONDS,
+                    reconnect_timeout=CONNECT_SECONDS,
+                    max_waiting=0,
+                    kwargs=options,
+                    configure=self._configure,
+                    open=True,
+                )
+            return self._pool
 
     def connection_class(self) -> type[psycopg.Connection[Any]]:
-        """Of pools."""
+        """For pools: its connections are tried again while no server takes them."""
         return insistent(self._closing, REPEAT_SECONDS)
 
     @property
@@ -365,19 +361,19 @@ S = TypeVar("S", bound=PgPart)
 
 def writing(method: Callable[Concatenate[S, PgTx, P], T]) -> Callable[Concatenate[S, P], T]:
     """The method of a store as one transaction, which it is given first."""
-
-    @wraps(method)
-    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.db.write(lambda tx: method(self, tx, *args, **kwargs))
-
-    return run
+    return _in_transaction(method, "ask")
 
 
 def repeatable(method: Callable[Concatenate[S, PgTx, P], T]) -> Callable[Concatenate[S, P], T]:
     """The same for a method whose second time changes nothing and answers as the first."""
+    return _in_transaction(method, "repeat")
 
+
+def _in_transaction(
+    method: Callable[Concatenate[S, PgTx, P], T], unknown: AfterUnknown
+) -> Callable[Concatenate[S, P], T]:
     @wraps(method)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.db.write(lambda tx: method(self, tx, *args, **kwargs), "repeat")
+        return self.db.write(lambda tx: method(self, tx, *args, **kwargs), unknown)
 
     return run

@@ -1,5 +1,5 @@
 """Connections that are tried again at short intervals while no server takes them. A pool by itself
-waits twice as long each time: it finds a server that is back seconds later."""
+doubles its pauses without a limit: it finds a server that is back only seconds later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _monotonic = SystemClock().monotonic
 
 
 def insistent(closing: threading.Event, seconds: float) -> type[psycopg.Connection[Any]]:
-    """Of which `connect` gives up after so long, or when the event is set."""
+    """Connections whose `connect` gives up after so many seconds, or when the event is set."""
 
     class Insistent(psycopg.Connection[Any]):
         @classmethod

@@ -19,7 +19,7 @@ from oncue.core.moment import LATEST, Moment
 from oncue.forking import now_and_after_fork
 from oncue.ports.clock import Clock
 from oncue.stores.postgresql.shards import LineHead, rank_of
-from oncue.stores.postgresql.tx import Params
+from oncue.stores.postgresql.tx import Asked
 
 FULL_LOOK_SECONDS = 1.0
 LONGEST_SECONDS = 10.0
@@ -45,10 +45,12 @@ class LinesLook(NamedTuple):
     bounds: LookBounds | None
     """None: everywhere."""
     told: int
+    """How often something had been told before it began."""
     begun: float
+    """When, by the monotonic clock."""
 
     @property
-    def statement(self) -> tuple[str, str, Params]:
+    def statement(self) -> Asked:
         """What finds the first jobs of the lines."""
         if self.bounds is None:
             return "claims", "lines", {"queue": self.queue}

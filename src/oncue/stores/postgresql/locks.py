@@ -19,7 +19,7 @@ from psycopg import errors
 from oncue.stores.postgresql.tx import PgTx
 
 NO_PATIENCE_MS = 1
-"""A lock that is free, or is let go just now, is had by then."""
+"""The least that the server takes: 0 is without an end. A lock that is free is had by then."""
 
 
 class Waited(Exception):
@@ -28,7 +28,7 @@ class Waited(Exception):
 
 @contextmanager
 def patient() -> Iterator[None]:
-    """Statements that wait with a patience."""
+    """For statements that wait with a patience: raises `Waited` if one waited in vain."""
     try:
         yield
     except errors.LockNotAvailable:

@@ -14,7 +14,7 @@ from typing import Any
 from psycopg import errors
 
 from oncue.core.changes import ChangeVerb, JobChange
-from oncue.core.clash import of_same_id, of_same_key
+from oncue.core.clash import of_same_id, of_same_key, why_held
 from oncue.core.errors import Held
 from oncue.core.job import NewJob
 from oncue.core.moment import Moment
@@ -38,7 +38,7 @@ from oncue.stores.postgresql.locks import (
 from oncue.stores.postgresql.records import FiledRow
 from oncue.stores.postgresql.settings import KnownSettings
 from oncue.stores.postgresql.shards import rank_of
-from oncue.stores.postgresql.tx import Params, PgTx
+from oncue.stores.postgresql.tx import Asked, PgTx
 
 COPY_FROM = 200  # jobs of one call from which on COPY is faster than an INSERT
 PATIENCE_MS = 100  # for which new jobs that are stored together wait for a transaction of others
@@ -152,8 +152,8 @@ class PgNewJobs(PgPart):
                 size = max(len(part) // 2, 1)
 
     def _unseen(self, tx: PgTx, jobs: Sequence[NewJob]) -> list[NewJob]:
-        """Those that clash with nothing that can be seen. An insert would wait for who changes the
-        job that has the key, although that is there in any case."""
+        """Those that clash with nothing that can be seen. For the others an insert might wait: for
+        a transaction that changes the job with the same key, although they clash in any case."""
         params = {
             "ids": [job.id for job in jobs],
             "queues": [job.queue for job in jobs],
@@ -175,7 +175,7 @@ class PgNewJobs(PgPart):
         """See that these queues are there, and stay until the end of the transaction."""
         names = sorted(queues)
         numbers = sorted({self._queue_lock(name) for name in names})
-        asked: list[tuple[str, str, Params]] = [
+        asked: list[Asked] = [
             ("locks", "share", {"numbers": numbers}),
             ("jobs", "ensure_queues", {"queues": names}),
         ]
@@ -245,43 +245,33 @@ class PgNewJobs(PgPart):
     def _clashes(
         self, jobs: Sequence[NewJob], stored: set[str], held: set[Used], now: Moment
     ) -> Mapping[int, Clash | Held]:
-        """What became of the jobs that were not stored; the first of an id may have been. `held`:
-        what transactions of others have used."""
+        """What became of the jobs that were not stored. `held`: what transactions of others have
+        used. A call that is repeated finds all its ids there: they are looked for together."""
         clashes: dict[int, Clash | Held] = {}
-        for position, job in enumerate(jobs):
-            if job.id in stored:
-                stored.remove(job.id)  # another one with its id clashes with it
-                continue
+        left = _not_stored(jobs, stored)
+        ids = [job.id for _, job in left] if len(left) > 1 else []
+        there = self.db.once(lambda tx: records.find(tx, ids, ids)) if ids else {}
+        for position, job in left:
             if held.isdisjoint(_needs(job)):
                 patience_ms = NO_PATIENCE_MS if held else PATIENCE_MS
                 try:
-                    clash = self.db.write(partial(self._clash, job, now, patience_ms))
+                    clash = _same_id(job, there) or self.db.write(
+                        partial(self._clash, job, now, patience_ms)
+                    )
                 except Waited:
                     held.update([_replaces(job)] if job.replace else _uses(job))
                 else:
                     if clash is not None:
                         clashes[position] = clash
                     continue
-            clashes[position] = self._held(job, is_queue=("queue", job.queue) in held)
+            is_queue = ("queue", job.queue) in held
+            clashes[position] = Held(why_held(job, is_queue=is_queue))
         return clashes
-
-    def _held(self, job: NewJob, *, is_queue: bool) -> Held:
-        used = [] if job.digest is None else [f"the id {job.id!r}"]
-        used += [] if job.key is None else [f"the key {job.key!r} of queue {job.queue}"]
-        is_queue = is_queue or not used
-        what = f"made the queue {job.queue}" if is_queue else f"used {' or '.join(used)}"
-        step = " Nobody waits for a queue that was set before." if is_queue else ""
-        return Held(
-            f"a transaction of another session that is still open has {what}. The job is not "
-            "stored. End that transaction ('oncue doctor' names long ones) and call again."
-            f"{step}"
-        )
 
     def _clash(self, new: NewJob, now: Moment, patience_ms: int, tx: PgTx) -> Clash | None:
         """With what a job clashes; None: what it clashed with is gone, and it is stored now."""
-        same_id = records.find(tx, [new.id], [new.id]).get(new.id)
-        if same_id is not None:
-            return Clash(of_same_id(new, same_id.record.digest), same_id.record.as_job())
+        if same_id := _same_id(new, records.find(tx, [new.id], [new.id])):
+            return same_id
         holder = None if new.key is None else self._holder_of_key(tx, new, patience_ms)
         if holder is None:
             if self._insert([new], False, tx, patience_ms):
@@ -331,23 +321,40 @@ class PgNewJobs(PgPart):
                 return found
 
 
+def _not_stored(jobs: Sequence[NewJob], stored: set[str]) -> list[tuple[int, NewJob]]:
+    """With their positions. Of several with one id, the first may be stored: the others clash."""
+    left = []
+    for position, job in enumerate(jobs):
+        if job.id in stored:
+            stored.remove(job.id)
+        else:
+            left.append((position, job))
+    return left
+
+
+def _same_id(new: NewJob, there: Mapping[str, FiledRow]) -> Clash | None:
+    one = there.get(new.id)
+    return None if one is None else Clash(of_same_id(new, one.record.digest), one.record.as_job())
+
+
 def _uses(job: NewJob) -> list[Used]:
-    """What other new jobs must not have."""
+    """What no other new job can have."""
     return [("id", job.id), *([] if job.key is None else [("key", job.queue, job.key)])]
 
 
 def _replaces(job: NewJob) -> Used:
-    """The job that has its key: only who replaces it, too, has to wait."""
+    """The job that has its key: only others that replace it, too, have to wait."""
     return ("replaced", job.queue, job.key or "")
 
 
 def _needs(job: NewJob) -> list[Used]:
+    """What others must not hold."""
     return [("queue", job.queue), *_uses(job), *([_replaces(job)] if job.replace else [])]
 
 
 def in_one_order(jobs: Sequence[NewJob]) -> list[NewJob]:
-    """Without those that have an id or key of one before them, and so that calls which store the
-    same ones wait for each other, and none for one that waits for it."""
+    """In an order that is the same in every call, so that calls with the same jobs do not deadlock;
+    without jobs that have the id or key of one before them."""
     keys = [(job.key, job.queue) for job in jobs if job.key is not None]
     if len(set(map(_ID, jobs))) < len(jobs) or len(set(keys)) < len(keys):
         jobs = _firsts(jobs)

@@ -3,8 +3,8 @@
 Listeners are told of what this process wrote by the thread that wrote it. Other processes are told
 by NOTIFY, after the commit and by a thread of its own, which sends what has gathered meanwhile in
 one go: inside the transactions it would make commits wait for each other. What is due later than
-the next look need not be told. A look every few seconds finds what nobody was told of; behind a
-pooler, where LISTEN does not work, looks are all there is.
+the next look need not be told. A look about every second finds what nobody was told of; behind a
+pooler, where LISTEN does not work, there are only looks.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from oncue.core.errors import Held
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.lifecycle import State
 from oncue.core.moment import LATEST, Moment
-from oncue.core.queue import Queue, QueueStats, default_queue, why_kept
+from oncue.core.queue import Queue, QueueStats, default_queue, in_open_use, why_kept
 from oncue.core.retention import Pruned, Retention, forgotten_before
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.postgresql import shards
@@ -42,7 +42,7 @@ class PgQueues(PgRanges):
         try:
             stored = self.db.write(partial(self._put_queue, seen, queue))
         except Waited:
-            raise Held(self._in_open_use(queue.name)) from None
+            raise Held(in_open_use(queue.name)) from None
         if stored:
             self._settings.put(queue)
         return stored
@@ -77,7 +77,8 @@ class PgQueues(PgRanges):
             for statement in ("count_taken", "count_final"):
                 counts |= {State(one): n for one, n in tx.rows("queues", statement, params)}
             ranges = [one for one in shards.ranges_of(tx, [name]) if one.is_open]
-            dues = shards.waiting_dues(tx, name, shards.lines(tx, name), ranges)
+            heads = shards.first_outside(tx, name, shards.lines(tx, name), ranges)
+            dues = [line.due_at for line in heads]
             if put_off:
                 dues += [at for _, at in tx.rows("claims", "returns_of", {"queues": [name]})]
         counts[State.DISPATCHED] = counts.get(State.DISPATCHED, 0) + covered
@@ -95,7 +96,7 @@ class PgQueues(PgRanges):
         try:
             return self.db.write(partial(self._delete_queue, name, now, limit))
         except Waited:
-            return QueueDeletion("kept", self._in_open_use(name))
+            return QueueDeletion("kept", in_open_use(name))
 
     def _delete_queue(self, name: str, now: Moment, limit: int, tx: PgTx) -> QueueDeletion:
         with patient():
@@ -113,12 +114,6 @@ class PgQueues(PgRanges):
             tx.run("queues", "delete", {"name": name})
         self._settings_changed(tx)
         return QueueDeletion("deleted")
-
-    def _in_open_use(self, name: str) -> str:
-        return (
-            f"a transaction of another session that is still open uses queue {name}. Nothing was "
-            "changed. End that transaction ('oncue doctor' names long ones) and call again."
-        )
 
     def _prune_jobs(self, kept: Retention, now: Moment, limit: int) -> Pruned:
         """A transaction for each queue, so that none is long."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from psycopg import errors
 from psycopg.rows import TupleRow
@@ -21,7 +21,7 @@ from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.deliveries import PgDeliveries
 from oncue.stores.postgresql.locks import shard_lock
 from oncue.stores.postgresql.range_asked import ChosenShard, RangeAsked, SharedByOthers
-from oncue.stores.postgresql.readying import ReadyQueue
+from oncue.stores.postgresql.readying import QueueLook, ReadyQueue
 from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
 from oncue.stores.postgresql.tx import Asked, PgTx
@@ -36,6 +36,8 @@ _ID = itemgetter(Delivery._fields.index("id"))
 _PAYLOAD = itemgetter(Delivery._fields.index("payload"))
 InFlight = dict[int, set[str]]
 """By shard: the jobs in flight of the claims that go on."""
+Arrived = Mapping[int, Sequence[PlaceInLine]]
+"""By shard: jobs that have come into the range of such a claim, in order."""
 
 
 class PgRanges(PgDeliveries):
@@ -86,29 +88,21 @@ class PgRanges(PgDeliveries):
         continued = _continued(ranges, in_flight)
         held = [one for one in ranges if one.is_open and one.shard not in continued]
         over = [o for o in held if o.holder == asked.dispatcher or o.lease_until <= asked.now]
-        over = [one for one in over if one.shard not in asked.shared]
-        if over:
-            return over
+        if closable := [one for one in over if one.shard not in asked.shared]:
+            return closable
         nothing = RangeClaim(
             asked.queue, busy_until=min((o.lease_until for o in held), default=None)
         )
         busy = {one.shard for one in held}
         if busy.issuperset(range(self._shards_of(asked.queue))):
             return nothing  # and a queue that others hold is left as it is
-        own = [
-            one._replace(in_flight=len(continued[one.shard])) if one.shard in continued else one
-            for one in ranges
-        ]
         look = looks[asked.queue]
-        look = look._replace(expired=look.expired and asked.expires)
         arrived = {
             one.shard: self._arrived(tx, asked, one, look.lines, continued[one.shard])
             for one in ranges
             if one.shard in continued
         }
-        first = min((places[0] for places in arrived.values() if places), default=None)
-        bounds = (asked.limit, asked.cutoff, asked.now)
-        ready = self._make_ready(tx, asked.queue, look, *bounds, own, _as_line(first))
+        ready = self._ready(tx, asked, look, ranges, continued, arrived)
         if not ready.room:
             return nothing
         if ready.changed:
@@ -120,6 +114,26 @@ class PgRanges(PgDeliveries):
             return nothing._replace(busy_until=None) if asked.shared else nothing
         return self._taken(tx, asked, chosen, ready)
 
+    def _ready(
+        self,
+        tx: PgTx,
+        asked: RangeAsked,
+        look: QueueLook,
+        ranges: Sequence[PgRange],
+        continued: InFlight,
+        arrived: Arrived,
+    ) -> ReadyQueue:
+        """The queue, made ready. What is in flight the dispatcher knows better than the rows."""
+        own = [
+            one._replace(in_flight=len(continued[one.shard])) if one.shard in continued else one
+            for one in ranges
+        ]
+        places = [LineHead(0, *some[0]) for some in arrived.values() if some]
+        first = min(places, key=attrgetter("place"), default=None)
+        look = look._replace(expired=look.expired and asked.expires)
+        bounds = (asked.limit, asked.cutoff, asked.now)
+        return self._make_ready(tx, asked.queue, look, *bounds, own, first)
+
     def _chosen(
         self,
         tx: PgTx,
@@ -127,13 +141,16 @@ class PgRanges(PgDeliveries):
         lines: Sequence[LineHead],
         ranges: Sequence[PgRange],
         continued: InFlight,
-        arrived: Mapping[int, Sequence[PlaceInLine]],
+        arrived: Arrived,
     ) -> ChosenShard | None:
         """The shard whose next job is the first in hand-over order; None: nothing is due."""
-        heads = self._heads(tx, asked, lines, ranges, continued, arrived)
-        if not heads:
+        places = [(one[0], shard) for shard, one in arrived.items() if one]
+        for line in shards.first_outside(tx, asked.queue, lines, ranges):
+            if line.due_at <= asked.cutoff:
+                places.append((line.place, line.shard))
+        if not places:
             return None
-        shard = min(heads, key=heads.__getitem__)
+        _, shard = min(places)
         return ChosenShard(
             shard,
             sorted(line for line in lines if line.shard == shard),
@@ -234,34 +251,6 @@ class PgRanges(PgDeliveries):
         ]
         return found
 
-    def _heads(
-        self,
-        tx: PgTx,
-        asked: RangeAsked,
-        lines: Sequence[LineHead],
-        ranges: Sequence[PgRange],
-        continued: InFlight,
-        arrived: Mapping[int, Sequence[PlaceInLine]],
-    ) -> dict[int, PlaceInLine]:
-        """By shard: the place of the job to be taken next, where there is one."""
-        held = {one.shard: one for one in ranges if one.shard in continued}
-        places = [(shard, one[0]) for shard, one in arrived.items() if one]
-        for line in lines:
-            end = held[line.shard].end_in(line.rank) if line.shard in held else None
-            if end is not None and (line.due_at, line.id) <= end:
-                place = {"queue": asked.queue, "shard": line.shard, "rank": line.rank}
-                params = {**place, "due_at": end[0], "id": end[1]}
-                row = tx.run("claims", "first_behind", params).fetchone()
-                if row is None:
-                    continue
-                line = line._replace(due_at=row[0], id=row[1])
-            if line.due_at <= asked.cutoff:
-                places.append((line.shard, line.place))
-        heads: dict[int, PlaceInLine] = {}
-        for shard, one in places:
-            heads[shard] = min(one, heads.get(shard, one))
-        return heads
-
     def _merged(
         self,
         tx: PgTx,
@@ -285,26 +274,22 @@ class PgRanges(PgDeliveries):
         """When something of the queue can be taken, as far as can be told. Lines are looked for
         where they were last, and everything is read in one journey: waiting processes ask often."""
         look = self._known_lines.begin(name, self._shards_of(name))
-        queues, found, heads, returns = tx.together(
+        queues, found, firsts, returns = tx.together(
             ("queues", "named", {"names": [name]}),
             ("ranges", "of_queues", {"queues": [name]}),
             look.statement,
             ("claims", "returns_of", {"queues": [name]}),
         )
-        lines = [LineHead._make(row) for row in heads]
+        lines = [LineHead._make(row) for row in firsts]
         self._known_lines.learn(look, lines)
         row = queue_row(*queues[0]) if queues else None
         if row is None or row.queue.paused:
             return []
         ranges = [one for one in map(PgRange._make, found) if one.is_open]
         moments = [one.lease_until for one in ranges]
-        under_way = 0
-        if row.queue.concurrency is not None:
-            params = {"queue": name, "limit": row.queue.concurrency}
-            under_way = tx.run("claims", "count_live", params).get
-            under_way += sum(one.in_flight for one in ranges)
-        if not row.limits.is_full(under_way):
-            moments += shards.waiting_dues(tx, name, lines, ranges)
+        if not row.limits.is_full(self._under_way(tx, row.queue, ranges)):
+            heads = shards.first_outside(tx, name, lines, ranges)
+            moments += [line.due_at for line in heads]
             moments += [at for _, at in returns]
         return row.limits.next_turns(moments)
 
@@ -347,10 +332,6 @@ def _cover(asked: RangeAsked, chosen: ChosenShard, through: PlaceInLine, in_flig
         **dict(zip(names, through, strict=True)),
     }
     return "ranges", "take" if held is None else "go_on", params
-
-
-def _as_line(place: PlaceInLine | None) -> LineHead | None:
-    return None if place is None else LineHead(0, *place)
 
 
 def _continued(ranges: Sequence[PgRange], in_flight: Sequence[RangeClaim]) -> InFlight:

@@ -9,6 +9,7 @@ from oncue.core import rate
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
+from oncue.core.queue import Queue
 from oncue.core.rate import Bucket
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.jobs import PgJobs
@@ -69,20 +70,19 @@ class PgReadying(PgJobs):
             asked.append(begun[name].statement)
             params = {"queue": name, "now": now, "limit": BACK_TOGETHER}
             asked.append(("claims", "returning", params))
-            over = {"queue": name, "until": now if until is None else until, "now": now}
-            asked.append(("claims", "is_expired_due", over))
+            params = {"queue": name, "now": now, "until": now if until is None else until}
+            asked.append(("claims", "is_expired_due", params))
         look = tx.together if limited or numbers else tx.peek
         queues, _, ranges, *rest = look(*asked)
         rows = {row[0]: queue_row(*row) for row in queues}
         if not limited and any(row.queue.is_limited for row in rows.values()):
             rows = rows_of(tx, list(names), lock=True)
+        looks = {}
         found = zip(names, rest[::3], rest[1::3], rest[2::3], strict=True)
-        for name, heads in zip(names, rest[::3], strict=True):
-            self._known_lines.learn(begun[name], map(LineHead._make, heads))
-        looks = {
-            name: QueueLook(rows.get(name), list(map(LineHead._make, lines)), returning, over[0][0])
-            for name, lines, returning, over in found
-        }
+        for name, firsts, returning, [[expired]] in found:
+            heads = list(map(LineHead._make, firsts))
+            self._known_lines.learn(begun[name], heads)
+            looks[name] = QueueLook(rows.get(name), heads, returning, expired)
         return list(map(PgRange._make, ranges)), looks
 
     def _make_ready(
@@ -126,12 +126,15 @@ class PgReadying(PgJobs):
     ) -> rate.Room:
         if row is None:
             return rate.Room(limit)
-        queue, under_way = row.queue, 0
-        if queue.concurrency is not None:
-            params = {"queue": queue.name, "limit": queue.concurrency}
-            under_way = tx.run("claims", "count_live", params).get
-            under_way += sum(one.in_flight for one in ranges if one.is_open)
-        return row.limits.room(under_way, limit, now)
+        return row.limits.room(self._under_way(tx, row.queue, ranges), limit, now)
+
+    def _under_way(self, tx: PgTx, queue: Queue, ranges: Iterable[PgRange]) -> int:
+        """How many jobs are taken, as far as that matters: without a concurrency, 0."""
+        if queue.concurrency is None:
+            return 0
+        params = {"queue": queue.name, "limit": queue.concurrency}
+        live: int = tx.run("claims", "count_live", params).get
+        return live + sum(one.in_flight for one in ranges if one.is_open)
 
     def _keep_bucket(self, tx: PgTx, name: str, bucket: Bucket) -> None:
         tx.run(*_bucket(name, bucket))

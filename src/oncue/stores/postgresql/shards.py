@@ -94,20 +94,21 @@ def lines(tx: PgTx, queue: str) -> list[LineHead]:
     return [LineHead._make(row) for row in tx.rows("claims", "lines", {"queue": queue})]
 
 
-def waiting_dues(
-    tx: PgTx, queue: str, found: Iterable[LineHead], ranges: Iterable[PgRange]
-) -> list[Moment]:
-    """The first due time of each line outside open ranges."""
+def first_outside(
+    tx: PgTx, queue: str, heads: Iterable[LineHead], ranges: Iterable[PgRange]
+) -> list[LineHead]:
+    """Of each line the first job that no open range of its shard covers, where there is one."""
     held = {one.shard: one for one in ranges if one.queue == queue}
-    dues = []
-    for line in found:
+    found = []
+    for line in heads:
         over = held.get(line.shard)
         end = None if over is None else over.end_in(line.rank)
-        if end is None or (line.due_at, line.id) > end:
-            dues.append(line.due_at)
-            continue
-        params = {"queue": queue, "shard": line.shard, "rank": line.rank}
-        behind = tx.run("claims", "first_behind", {**params, "due_at": end[0], "id": end[1]})
-        if (due := behind.get) is not None:
-            dues.append(due)
-    return dues
+        if end is not None and (line.due_at, line.id) <= end:
+            place = {"queue": queue, "shard": line.shard, "rank": line.rank}
+            params = {**place, "due_at": end[0], "id": end[1]}
+            behind = tx.run("claims", "first_behind", params).fetchone()
+            if behind is None:
+                continue
+            line = line._replace(due_at=behind[0], id=behind[1])
+        found.append(line)
+    return found

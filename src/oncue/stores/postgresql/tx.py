@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import psycopg
@@ -90,11 +90,8 @@ class PgTx:
 
     def execute(self, statement: str, params: Params = None) -> PgRows:
         cursor = PgRows(self.connection)
-        if self._begin:
-            with journey(self.connection):
-                self._send_begin()
-                cursor.execute(statement.encode(), params, binary=True)
-        else:
+        with journey(self.connection) if self._begin else nullcontext():
+            self._send_begin()
             cursor.execute(statement.encode(), params, binary=True)
         self._changes = cursor.rowcount
         return cursor
@@ -142,7 +139,7 @@ class PgTx:
 
     def run(self, noun: str, name: str, params: Params = None) -> PgRows:
         """The statement of that name."""
-        return self.execute(self.statements.load(noun)[name], params)
+        return self.execute(self.sql(noun, name), params)
 
     def rows(self, noun: str, name: str, params: Params = None) -> list[TupleRow]:
         return self.run(noun, name, params).fetchall()

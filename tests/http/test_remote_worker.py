@@ -462,6 +462,7 @@ def test_a_worker_stops_by_itself_when_the_server_is_silent_for_two_thirds_of_a_
                 proxy.always = Said(503)
                 until(lambda: job.lost)
                 gave_up.append(job.lost)
+                until(lambda: server.get(f"/jobs/{job.id}").json["state"] == "scheduled")
                 # The next attempt has time, so that no busy machine loses it.
                 server.put("/queues/r-silent", {"lease_seconds": 60})
                 proxy.always = None

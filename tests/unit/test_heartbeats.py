@@ -235,7 +235,26 @@ def test_after_two_thirds_of_the_lease_without_an_answer_the_worker_stops_by_its
     slow.during = during
     [job] = slow.run("slow")
     assert lost == [False, False, True]
-    assert slow.states([job]) == [State.DISPATCHED]  # its lease will end
+    assert slow.states([job]) == [State.SUCCEEDED]  # nobody else had it: the store judges
+
+
+def test_a_handler_that_stops_as_nothing_was_confirmed_uses_no_attempt(
+    store: Store, clock: FakeClock
+) -> None:
+    slow = Troubled(store, clock, Fault.FAIL, only={"touch"})
+    slow.cue.set_queue("q", lease_seconds=60, max_attempts=1)
+
+    def during(job: HandledJob) -> None:
+        if not slow.plan._healed:
+            slow.look(45)
+            slow.plan.heal()
+            job.check()
+
+    slow.during = during
+    [job] = slow.run("slow")
+    assert slow.states([job]) == [State.SCHEDULED]
+    assert slow.worker.step()
+    assert slow.states([job]) == [State.SUCCEEDED]
 
 
 def test_an_answer_just_in_time_keeps_the_claim(store: Store, clock: FakeClock) -> None:
@@ -270,7 +289,7 @@ def test_a_store_that_is_away_does_not_keep_the_worker_from_stopping_by_itself(
     slow.during = during
     ids = slow.run("slow", 1)
     assert (lost, slow.done) == ([True], ["slow"])
-    assert slow.states(ids) == [State.DISPATCHED] * 2
+    assert slow.states(ids) == [State.SUCCEEDED, State.SCHEDULED]  # what had not begun is back
 
 
 def test_what_could_not_be_handed_back_is_done_after_all(store: Store, clock: FakeClock) -> None:
@@ -381,7 +400,7 @@ def test_a_worker_stops_by_itself_in_time_while_a_call_of_the_store_hangs(
     assert len(seen) > 20
     for at, lost in seen:
         assert lost == [at >= 40] * number
-    assert crowd.states(ids) == [State.EXECUTING] * number  # nothing was settled
+    assert crowd.states(ids) == [State.SUCCEEDED] * number  # nobody else had them
 
 
 def test_a_heartbeat_that_is_answered_too_late_does_not_undo_the_loss(
@@ -404,7 +423,7 @@ def test_a_heartbeat_that_is_answered_too_late_does_not_undo_the_loss(
     ids = crowd.run_all(1)
     assert lost == [True]
     assert crowd.jobs[0].lost
-    assert crowd.states(ids) == [State.EXECUTING]  # nothing was settled
+    assert crowd.states(ids) == [State.SUCCEEDED]  # nobody else had it
 
 
 def test_a_cancel_by_another_process_is_learnt_within_a_second_between_heartbeats(

@@ -47,7 +47,7 @@ class RunningBatch:
     def hand_back(self, jobs: Iterable[HandledJob]) -> None:
         """Note that these were not begun, or not finished, and may be done by another worker. What
         a transaction is about to complete is left to it."""
-        left = (job for job in jobs if not job.lost and job.completion is None)
+        left = (job for job in jobs if not job.is_over and job.completion is None)
         self.done.extend(ClaimEnd(job.claim, "release") for job in left)
 
     def settle(self) -> None:

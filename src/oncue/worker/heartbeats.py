@@ -113,7 +113,7 @@ class Heartbeats:
             if not _hold(batch, held):
                 return
             done, waiting = take_all(batch.done), take_all(batch.pending)
-            back = [ClaimEnd(job.claim, "release") for job in waiting if not job.lost]
+            back = [ClaimEnd(job.claim, "release") for job in waiting if not job.is_over]
             try:
                 self._source.settle(batch.queue, [*done, *back], brief=True)
             except BaseException:  # the jobs that are done are settled later
@@ -136,5 +136,5 @@ def _running(batches: Sequence[RunningBatch]) -> Iterator[tuple[RunningBatch, Ha
         (batch, job)
         for batch in batches
         for job in batch.running
-        if not job.lost and job.completion is None
+        if not job.is_over and job.completion is None
     )

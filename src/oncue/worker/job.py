@@ -44,7 +44,7 @@ class HandledJob:
 
     __slots__ = (
         *("_batch", "_keep_until", "_operations", "_payload"),
-        *("announced", "cancel_requested", "claim", "completion", "why_lost"),
+        *("announced", "cancel_requested", "claim", "completion", "is_unconfirmed", "why_lost"),
     )
 
     def __init__(self, claim: Claimed, batch: RunningBatch, keep_until: float) -> None:
@@ -52,6 +52,8 @@ class HandledJob:
         self.cancel_requested = False
         """A cancel of this job was requested."""
         self.why_lost = ""
+        self.is_unconfirmed = False
+        """It is lost only because no heartbeat was confirmed: perhaps the claim still holds."""
         """Why the claim is `lost`, once it is."""
         self.announced = False
         """Whether the loss was logged."""
@@ -114,17 +116,24 @@ class HandledJob:
 
     @property
     def lost(self) -> bool:
-        """The claim is over: another worker may have the job. Nothing more will be accepted.
+        """The claim is over, or may be: another worker may have the job. Stop the work.
 
         Also when no heartbeat was confirmed for two thirds of the lease. That is judged here, when
         it is asked, by the monotonic clock: a store that does not answer cannot delay it, and a
-        heartbeat that is answered too late does not undo it."""
+        heartbeat that is answered too late does not undo it. How the work ended is reported all the
+        same, and the store judges."""
         if self.completion is not None:
             return bool(self.why_lost)  # no heartbeat is sent any more: its transaction decides
         if not self.why_lost and self._batch.clock.monotonic() >= self._keep_until:
             silent = self._batch.queue.lease_seconds * TRUSTED
             self.lose(f": no heartbeat was confirmed for {silent:.3g} s, two thirds of its lease")
+            self.is_unconfirmed = True
         return bool(self.why_lost)
+
+    @property
+    def is_over(self) -> bool:
+        """The store has said that the claim is over, or the worker has ended it."""
+        return self.lost and not self.is_unconfirmed
 
     @property
     def overlong(self) -> bool:
@@ -140,7 +149,7 @@ class HandledJob:
 
     def lose(self, how: str) -> None:
         """Note that the claim is over."""
-        self.why_lost = f"the claim was lost{how}"
+        self.why_lost, self.is_unconfirmed = f"the claim was lost{how}", False
 
     def interrupt(self, why: Refused) -> None:
         """Note why the work should stop: a cancel was requested, or the claim is over."""

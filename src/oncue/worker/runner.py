@@ -58,6 +58,7 @@ class Runner:
             except IndexError:
                 break  # taken away and handed back meanwhile
             if job.lost:
+                batch.hand_back([job])
                 continue
             _run(batch, [job], call)
             ran += 1
@@ -92,7 +93,7 @@ def _run(batch: RunningBatch, jobs: list[HandledJob], call: Call) -> None:
     for place, job in enumerate(jobs):
         if job.completion is not None and _is_done(batch, job, error):
             continue
-        if job.why_lost:  # noticed by the handler or the heartbeats; otherwise the store judges
+        if job.why_lost and not job.is_unconfirmed:  # otherwise the store judges
             text = "job %s: %s; its result is not used"
             logger.warning(text, job.id, job.why_lost, extra=job.facts)
         elif error is None and job.completion is not None:
@@ -100,6 +101,10 @@ def _run(batch: RunningBatch, jobs: list[HandledJob], call: Call) -> None:
             batch.done.append(ClaimEnd(job.claim, "fail", error=NOT_COMMITTED, may_be_done=True))
         elif error is None:
             batch.done.append(ClaimEnd(job.claim, "complete", results[place]))
+        elif job.is_unconfirmed and isinstance(error, ClaimLost):
+            text = "job %s: its handler stopped, as no heartbeat was confirmed; it is handed back"
+            logger.warning(text, job.id, extra=job.facts)
+            batch.hand_back([job])
         elif (failure := _failure(job, error, batch.handler)) is not None:
             batch.done.append(failure._replace(may_be_done=job.completion is not None))
 

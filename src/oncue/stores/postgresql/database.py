@@ -172,6 +172,15 @@ class PgDatabase:
             self.address.conninfo, autocommit=True, application_name="oncue", **self.connect_options
         )
 
+    def _cause(self, error: Exception) -> Exception:
+        """Why the pool has no connection, if none can be made: it keeps that to itself."""
+        if isinstance(error, PoolTimeout):
+            try:
+                self.connect().close()
+            except psycopg.Error as cause:
+                return cause
+        return error
+
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         """Plans must not depend on the values of parameters, nor on how many jobs there were when
         statistics were last taken: each statement has an index that is made for it. Planning a
@@ -218,7 +227,7 @@ class PgDatabase:
                         with suppress(psycopg.Error):
                             connection.execute("COMMIT")
         except (psycopg.Error, PoolTimeout) as error:
-            raise translate(error, self.place) from error
+            raise translate(self._cause(error), self.place) from error
 
     def once(self, call: Callable[[PgTx], T]) -> T:
         """Run `call`, each of whose statements is committed by itself. It is repeated if that can
@@ -261,7 +270,7 @@ class PgDatabase:
                 self._give_up_after(ends, error)
             except (*ELSEWHERE, OperationalError, InterfaceError) as error:
                 if isinstance(error, PoolTimeout) or not _may_pass(error):
-                    raise translate(error, self.place) from error
+                    raise translate(self._cause(error), self.place) from error
                 self._give_up_after(ends, error)
             except psycopg.Error as error:
                 raise translate(error, self.place) from error

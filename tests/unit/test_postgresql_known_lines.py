@@ -60,3 +60,26 @@ def test_a_look_during_which_something_was_told_teaches_nothing(known: KnownLine
     known.told({"q": 50}, {"q": {RANK}})
     known.learn(look, HEADS)
     assert set(floors(known).values()) == {(50, "")}
+
+
+def test_a_look_that_ends_after_one_at_everything_does_not_take_back_what_that_found(
+    known: KnownLines,
+) -> None:
+    """It may have looked before a job was stored of which nobody told."""
+    bounded, [late] = known.begin("q", 3), known.begin_everywhere({"q": 3})
+    [everywhere] = known.begin_everywhere({"q": 3})
+    known.learn(everywhere, [LineHead(2, RANK, 50, "untold")])
+    for look in (bounded, late):
+        known.learn(look, HEADS)
+    assert floors(known)[2, RANK] == (50, "untold")
+
+
+def test_news_of_room_leave_the_lines(known: KnownLines) -> None:
+    before = floors(known)
+    known.told({"q": 0}, {})
+    assert floors(known) == before
+
+
+def test_news_of_room_do_not_hide_a_job_that_was_told_together_with_them(known: KnownLines) -> None:
+    known.told({"q": 0}, {"q": {RANK}})
+    assert set(floors(known).values()) == {(0, "")}

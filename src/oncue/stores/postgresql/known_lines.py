@@ -48,6 +48,8 @@ class LinesLook(NamedTuple):
     """How often something had been told before it began."""
     begun: float
     """When, by the monotonic clock."""
+    known: _Known | None
+    """What was known when it began."""
 
     @property
     def statement(self) -> Asked:
@@ -99,21 +101,26 @@ class KnownLines:
         with self._lock:
             known = self._queues.get(queue)
             if not self._hears or known is None or at >= known.good_until:
-                return LinesLook(queue, shards, None, self._told, at)
+                return LinesLook(queue, shards, None, self._told, at, known)
             lines = [
                 (*line, *known.floors.get(line, EMPTY))
                 for line in product(known.shards, known.ranks)
             ]
             bounds = LookBounds(*map(list, zip(*lines, strict=True)))
-            return LinesLook(queue, shards, bounds, self._told, at)
+            return LinesLook(queue, shards, bounds, self._told, at, known)
 
     def begin_everywhere(self, queues: Mapping[str, int]) -> list[LinesLook]:
         """A look at everything in these queues, each with so many shards."""
         at = self._clock.monotonic()
-        return [LinesLook(name, count, None, self._told, at) for name, count in queues.items()]
+        with self._lock:
+            return [
+                LinesLook(name, count, None, self._told, at, self._queues.get(name))
+                for name, count in queues.items()
+            ]
 
     def learn(self, look: LinesLook, lines: Iterable[LineHead]) -> None:
-        """What a look found. What was told of the queue since it began, it may have missed."""
+        """What a look found. What was told of the queue since it began, or found by a look at
+        everything that ended before it, it may have missed."""
         found = list(lines)
         floors = {(line.shard, line.rank): (line.due_at, line.id) for line in found}
         at = self._clock.monotonic()
@@ -121,6 +128,8 @@ class KnownLines:
             if max(self._told_last.get(name, 0) for name in (look.queue, None)) > look.told:
                 return
             known = self._queues.get(look.queue)
+            if known is not look.known:
+                return
             if look.bounds is None:
                 shards = frozenset([*range(look.shards), *(line.shard for line in found)])
                 ranks = frozenset([USUAL_RANK, *(line.rank for line in found)])
@@ -137,7 +146,8 @@ class KnownLines:
                 known = None if queue is None else self._queues.get(queue)
                 if queue is not None and known is not None:
                     known.ranks |= frozenset(ranks.get(queue, ()))
-                    if due_at > 0:
+                    # 0 says that there is room. With ranks, it was told together with a job.
+                    if due_at > 0 or ranks.get(queue):
                         known.lower(due_at)
 
     def _note_told(self, queue: str | None) -> None:

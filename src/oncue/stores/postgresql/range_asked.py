@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from oncue.core.moment import Moment
+from oncue.ports.clock import Clock
 from oncue.stores.postgresql.locks import NO_PATIENCE_MS
 from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
 
 SHARD_PATIENCE_MS = 20  # longer than the store itself shares a shard, and others wait behind it
+LONGEST_PATIENCE_MS = 320
+SHARE = (
+    5  # a shard that was not to be had is waited for when so many times the last wait have passed
+)
 WAITED_FOR = 4  # shards; if so many are shared, the others are only tried
 
 
@@ -28,11 +33,6 @@ class RangeAsked(NamedTuple):
     """Shards of which nothing could be taken."""
     shared: frozenset[int] = frozenset()
     """Shards whose locks others share for long: a transaction of theirs is open."""
-
-    @property
-    def patience_ms(self) -> int:
-        """For the lock of the next shard."""
-        return SHARD_PATIENCE_MS if len(self.shared) < WAITED_FOR else NO_PATIENCE_MS
 
     def beside(self, shard: int) -> RangeAsked:
         """Leave out a shard that others share for long."""
@@ -55,6 +55,37 @@ class ChosenShard(NamedTuple):
     def held(self) -> PgRange | None:
         """The range with which its dispatcher goes on."""
         return None if self.flying is None else self.seen
+
+
+class ShardPatience:
+    """For how long this process waits for the locks of shards. Where many share one by turns, it is
+    never free, and who waits long enough gets it before those who come later. Where one shares it
+    for minutes, others must not wait behind a dispatcher all the time. So each wait in vain is
+    followed by a longer one, after a rest in which the lock is only tried."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waited: dict[tuple[str, int], tuple[int, float]] = {}
+        """In vain: for how many milliseconds the last time, and when to wait again."""
+
+    def of(self, asked: RangeAsked, shard: int) -> int:
+        """In milliseconds."""
+        if len(asked.shared) >= WAITED_FOR:
+            return NO_PATIENCE_MS
+        waited_ms, again_at = self._waited.get((asked.queue, shard), (0, 0.0))
+        if not waited_ms:
+            return SHARD_PATIENCE_MS
+        is_rested = self._clock.monotonic() >= again_at
+        return min(2 * waited_ms, LONGEST_PATIENCE_MS) if is_rested else NO_PATIENCE_MS
+
+    def had(self, queue: str, shard: int) -> None:
+        self._waited.pop((queue, shard), None)
+
+    def waited(self, queue: str, shard: int, patience_ms: int) -> None:
+        """In vain."""
+        if patience_ms > NO_PATIENCE_MS:
+            again_at = self._clock.monotonic() + SHARE * patience_ms / 1000
+            self._waited[queue, shard] = (patience_ms, again_at)
 
 
 class SharedByOthers(Exception):

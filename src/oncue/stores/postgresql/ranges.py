@@ -20,7 +20,12 @@ from oncue.ports.claims import RangeClaim
 from oncue.stores.postgresql import shards
 from oncue.stores.postgresql.deliveries import PgDeliveries
 from oncue.stores.postgresql.locks import shard_lock
-from oncue.stores.postgresql.range_asked import ChosenShard, RangeAsked, SharedByOthers
+from oncue.stores.postgresql.range_asked import (
+    ChosenShard,
+    RangeAsked,
+    ShardPatience,
+    SharedByOthers,
+)
 from oncue.stores.postgresql.readying import QueueLook, ReadyQueue
 from oncue.stores.postgresql.settings import queue_row
 from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
@@ -42,6 +47,8 @@ Arrived = Mapping[int, Sequence[PlaceInLine]]
 
 class PgRanges(PgDeliveries):
     """Implements the dispatchers' side of `oncue.ports.claims.ClaimStore`."""
+
+    _patience: ShardPatience
 
     def claim_range(
         self,
@@ -65,7 +72,8 @@ class PgRanges(PgDeliveries):
                     asked = claim
                     continue
                 for held in claim:
-                    self.db.write(partial(self._close, held, asked.patience_ms), "repeat")
+                    patience_ms = self._patience.of(asked, held.shard)
+                    self.db.write(partial(self._close, held, patience_ms), "repeat")
             except SharedByOthers as shared:
                 asked = asked.beside(shared.shard)
         return RangeClaim(queue.name)
@@ -192,7 +200,9 @@ class PgRanges(PgDeliveries):
         try:
             _, *rows = tx.together(("locks", "hold_shard", params), *more)
         except errors.LockNotAvailable:
+            self._patience.waited(queue, shard, patience_ms)
             raise SharedByOthers(shard) from None
+        self._patience.had(queue, shard)
         return rows
 
     def _held_due(
@@ -204,7 +214,8 @@ class PgRanges(PgDeliveries):
         queue, shard = asked.queue, chosen.number
         lock: Asked = ("ranges", "lock", {"queue": queue, "shard": shard})
         first = [_due(asked, line, chosen, room, BATCH_BYTES) for line in chosen.lines[:1]]
-        rows, *due = self._hold(tx, queue, shard, asked.patience_ms, lock, *first)
+        patience_ms = self._patience.of(asked, shard)
+        rows, *due = self._hold(tx, queue, shard, patience_ms, lock, *first)
         seen = [] if chosen.seen is None else [(chosen.seen.holder, chosen.seen.fence)]
         if [tuple(row) for row in rows] != seen:
             return None

@@ -18,6 +18,7 @@ from oncue.stores.postgresql.listing import PgListing
 from oncue.stores.postgresql.news import PgNews
 from oncue.stores.postgresql.outbox import PgOutbox
 from oncue.stores.postgresql.queues import PgQueues
+from oncue.stores.postgresql.range_asked import ShardPatience
 from oncue.stores.postgresql.relational import PgRelational
 from oncue.stores.postgresql.settings import KnownSettings
 from oncue.stores.postgresql.shards import LineHead
@@ -43,6 +44,7 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
             self.db.close()
             raise
         self._known_lines = KnownLines(self.clock)
+        self._patience = ShardPatience(self.clock)
         self.queues()  # known from the beginning: new jobs go to the right shards
         self._news = PgNews(
             self.db, self._look_for_news, self._known_lines, lambda: self.clock, self._revision

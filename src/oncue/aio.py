@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from oncue.core.errors import Held, OncueError, StoreUnavailable
+from oncue.core.errors import HeldByOthers, OncueError, StoreUnavailable
 from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed, Job, NewJob
 from oncue.core.lease import Touch, Touched
@@ -105,7 +105,7 @@ class AsyncScheduler:
         is_keyed = job.key is not None or job.digest is not None
         try:
             return await (self._keyed_inserts if is_keyed else self._inserts).ask(job)
-        except Held:
+        except HeldByOthers:
             return await self._insert_held(job)
 
     async def _insert_held(self, job: NewJob) -> Job | None:
@@ -116,7 +116,7 @@ class AsyncScheduler:
             await asyncio.sleep(storing.HELD_REST_SECONDS)
             try:
                 return await self._held_inserts.ask(job)
-            except Held:
+            except HeldByOthers:
                 if monotonic() >= ends:
                     raise
 

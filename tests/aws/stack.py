@@ -80,7 +80,9 @@ class Stack:
         self.clock = FakeClock(START)
         table = Table(new_table().name, lambda: LimitedDynamoDB(dynamodb(), self.role))
         self.store = OwnTable(table, self.clock, shards=2)
-        monkeypatch.setattr(sandbox, "Scheduler", lambda url: Scheduler(self.store))
+        monkeypatch.setattr(
+            sandbox, "Scheduler", lambda url, **given: Scheduler(self.store, **given)
+        )
         self.cue = sandbox.scheduler()
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.errors import Held
+from oncue.core.errors import HeldByOthers
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.ids import first_epoch, mint
 from oncue.core.job import (
@@ -309,7 +309,7 @@ def together(number: int, call: Callable[[int], T]) -> list[T]:
 def insert(store: Store, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
     """Store jobs, and ask again for those that a transaction of others held just then."""
     answers = store.insert(jobs, now)
-    held = [at for at, answer in answers.items() if isinstance(answer, Held)]
+    held = [at for at, answer in answers.items() if isinstance(answer, HeldByOthers)]
     clashes = {at: answer for at, answer in answers.items() if isinstance(answer, Clash)}
     if held:
         again = insert(store, [jobs[at] for at in held], now)

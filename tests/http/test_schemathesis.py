@@ -162,13 +162,11 @@ class Claims:
         return "described"
 
     def make_rule(self, case: Case[Any], body: Any) -> None:
-        """A rule is there unless it is about to be put, and waits for no resource twice."""
+        """A rule is there unless it is about to be put."""
         if case.method != "PUT":
             case.path_parameters["rule"] = self.rule()
         elif "name" in body:
             body["name"] = body["name"] and unquote(case.path_parameters["rule"])
-        for place, one in enumerate(body.get("dependencies", [])):
-            one["resourceId"] = f"/{place}"
 
     def schedule(self) -> str:
         place, settings = "/schedules/described", {"every_seconds": 3600, "paused": True}
@@ -216,6 +214,8 @@ def make_possible(case: Case[Any], claims: Claims) -> None:
         case.path_parameters["id"] = claims.job(cancelled=case.path.endswith("/retry"))
     if "{rule}" in case.path:
         claims.make_rule(case, body)
+    for place, one in enumerate(body.get("dependencies", [])):  # no resource twice
+        one["resourceId"] = f"/{place}"
     if case.path == "/events" and "rule" in case.query:
         case.query["rule"] = claims.rule()
     if "{schedule}" in case.path and case.method != "PUT":

@@ -70,7 +70,7 @@ def of(error: errors.OncueError) -> HttpProblem:
         case errors.StoreUnusable():
             text = "The store cannot be used as it is. The log of the server tells what to do."
             return HttpProblem(kind, text, headers=_SOON, lasting=True)
-        case errors.Held():
+        case errors.HeldByOthers():
             return HttpProblem(kind, str(error), headers=_SOON)
         case errors.StoreError():
             # The text of the error may name files of this machine: it goes to the log only.

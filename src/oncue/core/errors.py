@@ -13,7 +13,7 @@ OncueError
 ├── NotSupported            this store cannot do it; `lack` names what it lacks
 ├── StoreError              the store refused or failed
 │   ├── StoreUnavailable    passing trouble: locked, disk full, connection lost
-│   │   └── Held            an open transaction of another session has what is needed
+│   │   └── HeldByOthers    an open transaction of another session has what is needed
 │   └── StoreUnusable       lasting trouble: not a database, newer schema, read-only, …
 ├── ServerError             a server, asked by a client, did not do it
 │   ├── ServerUnavailable   passing trouble: not reached, no answer, too busy
@@ -116,7 +116,7 @@ class StoreUnavailable(StoreError):
     """The store cannot answer now; the same call may succeed later."""
 
 
-class Held(StoreUnavailable):
+class HeldByOthers(StoreUnavailable):
     """A transaction of another session, which is still open, has used what the call needs. Nothing
     was done: what comes of it depends on how that transaction ends. Its text is for callers."""
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from oncue.core.changes import JobChange, NotChanged
 from oncue.core.clash import ClashKind
 from oncue.core.cursor import MOST_ITEMS, Cursor
-from oncue.core.errors import Held
+from oncue.core.errors import HeldByOthers
 from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
 from oncue.core.moment import Moment
 
@@ -39,7 +39,7 @@ class Changed(NamedTuple):
 
 
 class JobStore(Protocol):
-    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash | Held]:
+    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash | HeldByOthers]:
         """Store new jobs and answer with the clashes by position.
 
         An id that is there: `existing` if the digests are equal (two absent ones are), else `id
@@ -48,8 +48,8 @@ class JobStore(Protocol):
         new due time and payload, `replaced`, or `key taken` if it has left `scheduled`. Jobs of one
         batch clash with each other in order.
 
-        `Held`: it cannot be told whether the job clashes before a transaction of others has ended.
-        It is not stored, and the others do not wait for it: ask again.
+        `HeldByOthers`: it cannot be told whether the job clashes before a transaction of others has
+        ended. It is not stored, and the others do not wait for it: ask again.
         """
 
     def get(self, job_id: str) -> Job | None:

@@ -202,7 +202,7 @@ def _at_item(problem: errors.OncueError, number: int, more: str) -> errors.Oncue
     """The same problem, with the number of the item that has it."""
     if isinstance(problem, errors.InvalidInput):
         return type(problem)(problem.detail + more, f"item {number}{problem.pointer}")
-    kind = errors.StoreUnavailable if isinstance(problem, errors.Held) else errors.Conflict
+    kind = errors.StoreUnavailable if isinstance(problem, errors.HeldByOthers) else errors.Conflict
     return kind(f"item {number}: {problem}{more}")
 
 

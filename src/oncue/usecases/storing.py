@@ -75,7 +75,7 @@ def driven(steps: Generator[Q, A, T], answer: Callable[[Q], A]) -> T:
 
 def inserting(
     cue: Local, jobs: Sequence[NewJob]
-) -> Generator[Sequence[NewJob], Mapping[int, Clash | errors.Held], Met]:
+) -> Generator[Sequence[NewJob], Mapping[int, Clash | errors.HeldByOthers], Met]:
     """Asks for jobs to be inserted, and counts the new ones. As `Met`."""
     refused = unsendable(cue, jobs)
     if not refused:
@@ -120,12 +120,12 @@ def unsendable(cue: Local, jobs: Sequence[NewJob]) -> dict[int, errors.OncueErro
 
 def held_in(met: Met) -> list[int]:
     """The positions of jobs that are to be asked for again."""
-    return [at for at, answer in met.items() if isinstance(answer, errors.Held)]
+    return [at for at, answer in met.items() if isinstance(answer, errors.HeldByOthers)]
 
 
-def _met(clash: Clash | errors.Held) -> Job | errors.OncueError:
+def _met(clash: Clash | errors.HeldByOthers) -> Job | errors.OncueError:
     """The job that has the id or the key of a new job, or the refusal of the new one."""
-    if isinstance(clash, errors.Held):
+    if isinstance(clash, errors.HeldByOthers):
         return clash
     job = clash.job
     if clash.kind == "id taken":

@@ -69,13 +69,11 @@ class NewDependency(Body):
     lifeDuration: Life
 
 
-class NewRule(Body):
-    """A rule to store: when all dependencies are valid at one instant, it creates a job."""
+class RuleFields(Body):
+    """What can be said of a rule, beside its name."""
 
     dependencies: Annotated[list[NewDependency], schema(minItems=1, maxItems=MOST_DEPENDENCIES)]
     """No two with the same type and resource."""
-    name: Label | None = None
-    """`POST /rules` needs it; elsewhere, if given, it is the same as in the path."""
     enabled: bool = True
     """False: events validate dependencies, but the rule does not fire."""
     queue: QueueName | None = None
@@ -84,6 +82,19 @@ class NewRule(Body):
         Json,
         Meta(description=f"What its jobs carry, at most {PAYLOAD_LIMIT_BYTES:,} bytes as JSON."),
     ] = None
+
+
+class NewRule(RuleFields):
+    """A rule to store: when all dependencies are valid at one instant, it creates a job."""
+
+    name: Label | None = None
+    """If given, the same as in the path."""
+
+
+class NamedRule(RuleFields, kw_only=True):
+    """The same, with its name."""
+
+    name: Label
 
 
 class NewEvent(Body):

@@ -37,15 +37,13 @@ routes = Routes("Rules")
 PUT = {200: shapes.Rule, 201: shapes.Rule}
 
 
-@routes.add("POST /rules", Scope.ADMIN, PUT, shapes.NewRule)
+@routes.add("POST /rules", Scope.ADMIN, PUT, shapes.NamedRule)
 async def post_rule(service: Service, request: Request) -> HttpAnswer:
     """Create or replace the rule of the given name.
 
     As `PUT /rules/{rule}`, with the name in the body.
     """
-    body = await request.decoded(shapes.NewRule)
-    if body.name is None:
-        raise InvalidInput("is missing; a rule needs a name.", "/name")
+    body = await request.decoded(shapes.NamedRule)
     return await _put(service, body.name, body)
 
 
@@ -63,7 +61,7 @@ async def put_rule(service: Service, request: Request) -> HttpAnswer:
     return await _put(service, name, body)
 
 
-async def _put(service: Service, name: str, body: shapes.NewRule) -> HttpAnswer:
+async def _put(service: Service, name: str, body: shapes.RuleFields) -> HttpAnswer:
     dependencies = [msgspec.structs.asdict(one) for one in body.dependencies]
     rule = new_rule(name, dependencies, body.enabled, body.queue, body.payload)
     stored, is_new = await service.acue.write(put, service.cue, rule)

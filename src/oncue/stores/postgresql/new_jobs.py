@@ -15,7 +15,7 @@ from psycopg import errors
 
 from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.clash import of_same_id, of_same_key, why_held
-from oncue.core.errors import Held
+from oncue.core.errors import HeldByOthers
 from oncue.core.job import NewJob
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
@@ -75,7 +75,7 @@ class PgNewJobs(PgPart):
         """The queue as it was when the settings were last read."""
         return self._settings.queue(name)
 
-    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash | Held]:
+    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash | HeldByOthers]:
         if not jobs:
             return {}
         is_plain = are_plain(jobs)
@@ -244,10 +244,10 @@ class PgNewJobs(PgPart):
 
     def _clashes(
         self, jobs: Sequence[NewJob], stored: set[str], held: set[Used], now: Moment
-    ) -> Mapping[int, Clash | Held]:
+    ) -> Mapping[int, Clash | HeldByOthers]:
         """What became of the jobs that were not stored. `held`: what transactions of others have
         used. A call that is repeated finds all its ids there: they are looked for together."""
-        clashes: dict[int, Clash | Held] = {}
+        clashes: dict[int, Clash | HeldByOthers] = {}
         left = _not_stored(jobs, stored)
         ids = [job.id for _, job in left] if len(left) > 1 else []
         there = self.db.once(lambda tx: records.find(tx, ids, ids)) if ids else {}
@@ -265,7 +265,7 @@ class PgNewJobs(PgPart):
                         clashes[position] = clash
                     continue
             is_queue = ("queue", job.queue) in held
-            clashes[position] = Held(why_held(job, is_queue=is_queue))
+            clashes[position] = HeldByOthers(why_held(job, is_queue=is_queue))
         return clashes
 
     def _clash(self, new: NewJob, now: Moment, patience_ms: int, tx: PgTx) -> Clash | None:

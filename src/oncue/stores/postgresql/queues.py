@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from oncue.core.errors import Held
+from oncue.core.errors import HeldByOthers
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.lifecycle import State
 from oncue.core.moment import LATEST, Moment
@@ -42,7 +42,7 @@ class PgQueues(PgRanges):
         try:
             stored = self.db.write(partial(self._put_queue, seen, queue))
         except Waited:
-            raise Held(in_open_use(queue.name)) from None
+            raise HeldByOthers(in_open_use(queue.name)) from None
         if stored:
             self._settings.put(queue)
         return stored

@@ -126,8 +126,8 @@ class HandledJob:
             return bool(self.why_lost)  # no heartbeat is sent any more: its transaction decides
         if not self.why_lost and self._batch.clock.monotonic() >= self._keep_until:
             silent = self._batch.queue.lease_seconds * TRUSTED
-            self.lose(f": no heartbeat was confirmed for {silent:.3g} s, two thirds of its lease")
-            self.is_unconfirmed = True
+            why = f": no heartbeat was confirmed for {silent:.3g} s, two thirds of its lease"
+            self.lose(why, is_unconfirmed=True)
         return bool(self.why_lost)
 
     @property
@@ -147,9 +147,10 @@ class HandledJob:
         of_job = self.claim.timeout_seconds
         return self._batch.queue.timeout_seconds if of_job is None else of_job
 
-    def lose(self, how: str) -> None:
-        """Note that the claim is over."""
-        self.why_lost, self.is_unconfirmed = f"the claim was lost{how}", False
+    def lose(self, how: str, *, is_unconfirmed: bool = False) -> None:
+        """Note that the claim is over, or may be."""
+        self.is_unconfirmed = is_unconfirmed  # first: other threads look at both
+        self.why_lost = f"the claim was lost{how}"
 
     def interrupt(self, why: Refused) -> None:
         """Note why the work should stop: a cancel was requested, or the claim is over."""

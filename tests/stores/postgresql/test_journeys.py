@@ -13,7 +13,7 @@ from tests.stores.postgresql.journeys import counted
 
 NODES = 20
 JOBS = 300
-LOOK = 6  # statements: settings, locks, ranges, lines, what returns, what has expired
+LOOK = 5  # statements: settings, ranges, lines, what returns, what has expired
 Prepare = Callable[[Desk], Any]
 
 
@@ -48,6 +48,18 @@ CASES: dict[str, tuple[int, Prepare, Callable[[Desk, Any], object]]] = {
         lambda desk, _: desk.store.next_due(["q"]),
     ),
 }
+
+
+def test_the_connection_that_was_used_last_is_used_next(desk: Desk) -> None:
+    """Its process of the server is awake, and others are not needed."""
+    db = store_of(desk).db
+    with db.connection() as first, db.connection() as second:
+        assert first is not second
+    used = []
+    for _ in range(3):
+        with db.connection() as connection:
+            used.append(connection)
+    assert used == 3 * [first]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -18,7 +18,7 @@ from oncue.core.errors import StoreUnavailable
 from oncue.core.lifecycle import State
 from oncue.stores.postgresql import news
 from oncue.stores.postgresql.address import PgAddress
-from oncue.stores.postgresql.insistence import insistent
+from oncue.stores.postgresql.connections import insistent
 from oncue.stores.postgresql.store import PgStore
 from tests.contract.desk import Desk
 from tests.servers.postgres import PostgresServer

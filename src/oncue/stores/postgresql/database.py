@@ -20,13 +20,17 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 import psycopg
 from psycopg import InterfaceError, OperationalError
 from psycopg import conninfo as libpq
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import PoolTimeout
 
 from oncue.clock import SystemClock
 from oncue.core.errors import StoreUnavailable
 from oncue.forking import now_and_after_fork
 from oncue.stores.postgresql.address import PgAddress
-from oncue.stores.postgresql.insistence import LONGEST_PAUSE_SECONDS, insistent
+from oncue.stores.postgresql.connections import (
+    LONGEST_PAUSE_SECONDS,
+    LastUsedFirst,
+    insistent,
+)
 from oncue.stores.postgresql.trouble import ELSEWHERE, LOST_RACES, ends_connection, translate
 from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.statements import Statements
@@ -118,12 +122,12 @@ class PgDatabase:
         """A forked child has connections of its own; those of the parent are left alone."""
         self._former = getattr(self, "_pool", None)  # not closed: its sockets are the parent's
         self._opening = threading.Lock()
-        self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
+        self._pool: LastUsedFirst | None = None
         self._listens: bool | None = None
         self._server: object = None  # when the one was started that was met last
         self._closing = threading.Event()
 
-    def _connections(self) -> ConnectionPool[psycopg.Connection[Any]]:
+    def _connections(self) -> LastUsedFirst:
         pool = self._pool
         if pool is not None:
             return pool
@@ -132,7 +136,7 @@ class PgDatabase:
                 raise StoreUnavailable(f"{self.place}: the store is closed.")
             if self._pool is None:
                 options = {"autocommit": True, "application_name": "oncue", **self.connect_options}
-                self._pool = ConnectionPool(
+                self._pool = LastUsedFirst(
                     self.address.conninfo,
                     connection_class=self.connection_class(),
                     min_size=1,
@@ -142,7 +146,6 @@ class PgDatabase:
                     max_waiting=0,
                     kwargs=options,
                     configure=self._configure,
-                    open=True,
                 )
             return self._pool
 

@@ -60,11 +60,13 @@ class PgReadying(PgJobs):
         Without locks no transaction is begun: mostly nothing is to be taken."""
         limited = any(self._settings.queue(name).is_limited for name in names)
         numbers = sorted(locks)
-        asked: list[Asked] = [
-            ("queues", "lock_named" if limited else "named", {"names": list(names)}),
-            ("locks", "share", {"numbers": numbers}),
-            ("ranges", "of_queues", {"queues": list(names)}),
+        first: list[Asked] = [
+            ("queues", "lock_named" if limited else "named", {"names": list(names)})
         ]
+        if numbers:
+            first.append(("locks", "share", {"numbers": numbers}))
+        first.append(("ranges", "of_queues", {"queues": list(names)}))
+        asked: list[Asked] = []
         begun = {name: self._known_lines.begin(name, self._shards_of(name)) for name in names}
         for name in names:
             asked.append(begun[name].statement)
@@ -73,7 +75,8 @@ class PgReadying(PgJobs):
             params = {"queue": name, "now": now, "until": now if until is None else until}
             asked.append(("claims", "is_expired_due", params))
         look = tx.together if limited or numbers else tx.peek
-        queues, _, ranges, *rest = look(*asked)
+        answers = look(*first, *asked)
+        queues, ranges, rest = answers[0], answers[len(first) - 1], answers[len(first) :]
         rows = {row[0]: queue_row(*row) for row in queues}
         if not limited and any(row.queue.is_limited for row in rows.values()):
             rows = rows_of(tx, list(names), lock=True)

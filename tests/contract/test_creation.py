@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
 
@@ -86,6 +88,18 @@ def test_an_id_with_a_digest_on_one_side_only_is_taken(desk: Desk) -> None:
         desk.add(job_id, digest=first)
         clash = desk.insert([desk.new(job_id, digest=second)])[0]
         assert clash.kind == "id taken", (first, second)
+
+
+@pytest.mark.parametrize("known", [0, 70, 149], ids=["first", "middle", "last"])
+def test_of_a_call_that_is_repeated_in_part_the_rest_is_stored(desk: Desk, known: int) -> None:
+    """The jobs are due in another order than they are given in."""
+    jobs = [desk.new(due_in=60 + 37 * place % 150) for place in range(150)]
+    assert desk.insert(jobs[known : known + 1]) == {}
+    clashes = desk.insert(jobs)
+    assert {place: clash.kind for place, clash in clashes.items()} == {known: "existing"}
+    assert clashes[known].job.id == jobs[known].id
+    by_due = sorted(jobs, key=lambda job: (job.due_at, job.id))
+    assert desk.listed() == [job.id for job in by_due]
 
 
 def test_a_clash_of_ids_does_not_hinder_the_rest_of_the_batch(desk: Desk) -> None:

@@ -14,6 +14,7 @@ import pytest
 from oncue import Scheduler
 from oncue.clock import FakeClock
 from oncue.stores.sqlite import SqliteStore
+from oncue.stores.sqlite.connection import pragma
 from tests.contract.desk import claim_due
 
 SECTOR = 512
@@ -127,6 +128,51 @@ def test_claims_and_ends_survive_like_jobs_do(machine: Machine, seed: int) -> No
             assert again.job(claimed.id).attempt == 1
         assert {job.id for job in again.jobs()} == set(ids)
         assert again.token(taken[9]) == cue.token(taken[9])
+
+
+def test_a_claim_that_a_power_cut_loses_is_made_again(machine: Machine) -> None:
+    """Its worker had opened the file, so it is gone as well."""
+    job_id = machine.cue.schedule(queue="q").id
+    synced = machine.log_size
+    source = machine.cue.claim_source("ada")
+    claimed = source.claim("q", 1, machine.store.clock.now())
+    assert claimed is not None
+    with closing(machine.cut_power(synced, _Nothing())) as found:
+        again = Scheduler(found)
+        assert again.job(job_id).attempt == 0
+        [taken] = again.claim("q", "bob")
+        assert (taken.id, taken.attempt) == (job_id, claimed.claims[0].attempt)
+        again.complete(taken.id, again.token(taken))
+
+
+class _Nothing(random.Random):
+    """Of what was not synced, nothing was written."""
+
+    def randint(self, least: int, most: int) -> int:
+        return least
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_only_the_claim_of_a_worker_that_opened_the_file_does_not_wait_for_the_disk(
+    machine: Machine, near: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[object] = []
+    connection = machine.store.db.writer.connection
+    committed = machine.store.db.writer._committed
+
+    def note() -> None:
+        waited.append(pragma(connection, "synchronous"))
+        committed()
+
+    machine.cue.schedule(queue="q")
+    monkeypatch.setattr(machine.store.db.writer, "_committed", note)
+    if near:
+        assert machine.cue.claim_source("ada").claim("q", 1, machine.store.clock.now())
+    else:
+        assert machine.cue.claim("q", "ada")
+    machine.cue.schedule()
+    full, normal = 2, 1
+    assert waited == [normal if near else full, full]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -26,6 +26,9 @@ class Taker(NamedTuple):
     """None: as the queue of each job says."""
     reclaimed_limit: int = 1
     """How many of reclaimed work at most."""
+    is_near: bool = False
+    """Whether it runs where the file of the store is, if that is a file: a power cut ends it as
+    well, so its claim need not survive one."""
 
 
 def share_out(takers: Sequence[Taker], first: First[T]) -> list[Sequence[T]]:

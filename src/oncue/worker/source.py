@@ -157,7 +157,7 @@ class LocalClaimSource:
         return stop
 
     def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
-        policy, taker = self._cue.policies(queue), Taker(self._worker, limit)
+        policy, taker = self._cue.policies(queue), Taker(self._worker, limit, is_near=True)
         began = self._clock.monotonic()
         [claims] = self._claiming.claim([policy], [taker], now)
         if not claims:

@@ -68,7 +68,8 @@ class SqliteClaims(StorePart):
             self.db.expected.update(dict.fromkeys(taking.spend(), 0))
             return taken
 
-        return self.db.write(claim) if takers else []
+        synced = not all(taker.is_near for taker in takers)
+        return self.db.write(claim, synced=synced) if takers else []
 
     @writing
     def touch(self, tx: rows.Tx, touches: Sequence[Touch], now: Moment) -> list[Touched | Refused]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oncue import Scheduler
 from oncue.core.errors import EventIdTaken
 from oncue.core.firing import Decision
 from oncue.core.lifecycle import Verb
@@ -133,6 +134,19 @@ def test_what_is_not_after_the_last_instant_is_stale_stored_and_fires_nothing(
     assert hourly.instants() == [1800]
     assert [one.event for one in hourly.log(decision=STALE)] == [file_at(late, "/in/late")]
     assert decisions(hourly.post(file_at(late, "/in/late"))) == [DUPLICATE]
+
+
+def test_the_explanation_names_the_last_event_that_was_stale(hourly: Board) -> None:
+    hourly.post_all(file_at(0), cron_at(1800))
+    cue = Scheduler(hourly.store)
+    assert cue.explain_rule(RULE, "2021-01-01T01:00:00Z").stale is None
+    hourly.post_all(file_at(1700, "/in/b"), file_at(1799, "/in/late"), file_at(1900, "/in/c"))
+    stands = cue.explain_rule(RULE, "2021-01-01T01:00:00Z")
+    assert stands.stale == file_at(1799, "/in/late")
+    assert stands.sentence.endswith(
+        "The FILE event `/in/late` stamped 2021-01-01T00:29:59.000000Z was STALE: it is not "
+        "later than the instant of the last job, 2021-01-01T00:30:00.000000Z."
+    )
 
 
 def test_a_late_event_after_the_last_instant_may_fire_in_the_past(board: Board) -> None:

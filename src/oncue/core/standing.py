@@ -75,10 +75,12 @@ class Standing:
     """… if it is stamped in here, both ends included."""
     missed_by_seconds: float | None = None
     """By how much the newest intervals of the dependencies miss each other."""
+    stale: Event | None = None
+    """The last event, of those that arrived last, that fired nothing as it came too late."""
 
 
-def explain(sightings: Sightings, at: Stamp) -> Standing:
-    """How the rule stands at `at`."""
+def explain(sightings: Sightings, at: Stamp, stale: Event | None = None) -> Standing:
+    """How the rule stands at `at`. `stale`: an event that it found stale."""
     rule = sightings.rule
     seen = list(zip(rule.dependencies, sightings.of, strict=True))
     intervals = [_interval(dependency, sighting) for dependency, sighting in seen]
@@ -91,8 +93,8 @@ def explain(sightings: Sightings, at: Stamp) -> Standing:
     waits_for, window = _wanted(rule, standings, others)
     gap = _gap(intervals)
     missed = gap / SECOND if None not in intervals and gap > 0 else None
-    standing = Standing(rule, at, met, "", standings, waits_for, window, missed)
-    return replace(standing, sentence=_sentence(standing))
+    standing = Standing(rule, at, met, "", standings, waits_for, window, missed, stale)
+    return replace(standing, sentence=_sentence(standing) + _about_stale(standing))
 
 
 def _interval(dependency: Dependency, sighting: Sighting) -> Interval | None:
@@ -179,3 +181,14 @@ def _sentence(standing: Standing) -> str:
     wanting = [one for one in standings if one.validity is not Validity.MET] or standings
     names = ", ".join(f"{one.dependency.type} `{one.dependency.resource}`" for one in wanting)
     return f"No single event would fire it: it waits for {names}{gap and f'; {gap}'}."
+
+
+def _about_stale(standing: Standing) -> str:
+    """Why an event that arrived did not fire the rule."""
+    late, last = standing.stale, standing.rule.last_instant
+    if late is None or last is None:
+        return ""
+    return (
+        f" The {late.type} event `{late.resource}` stamped {stamps.render(late.stamp)} was STALE: "
+        f"it is not later than the instant of the last job, {stamps.render(last)}."
+    )

@@ -280,6 +280,8 @@ class Standing(Answer, kw_only=True, rename="camel"):
     """The latest one, included."""
     missed_by_seconds: float | None
     """The distance between the lives of the dependencies, which do not overlap."""
+    stale: Event | None = None
+    """The last event that came too late and fired nothing, of the hundred that arrived last."""
     sentence: str
 
     @classmethod

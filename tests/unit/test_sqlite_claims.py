@@ -24,6 +24,7 @@ from oncue.stores.sqlite.statements import migrations
 from oncue.usecases.queues import put_queue
 from tests.contract.desk import FLEETING, LEASE, Desk, Q, lapses_by, settlement
 from tests.contract.pruning import forget
+from tests.unit.statements import Statements
 
 NOW = FakeClock().now()
 
@@ -128,23 +129,17 @@ def test_the_pruner_removes_what_is_over_where_nothing_more_is_settled(
 
 
 def test_heartbeats_of_many_jobs_take_as_many_statements_as_that_of_one(path: Path) -> None:
-    ran: list[str] = []
-
-    def note(_: object, statement: str, __: object) -> bool:
-        ran.append(statement)
-        return True
-
     clock = FakeClock()
     with closing(SqliteStore(path, clock)) as store:
         desk = Desk(store, clock)
         desk.add_many(20)
         beats = [Touch(one.id, one.epoch, renew=True) for one in desk.claim(limit=20)]
         store.touch(beats, desk.now)
-        store.db.writer.connection.exec_trace = note
+        statements = Statements(store)
         store.touch(beats[:1], desk.now)
-        for_one = len(ran)
+        for_one = len(statements.all)
         store.touch(beats, desk.now)
-        assert len(ran) == 2 * for_one
+        assert len(statements.all) == 2 * for_one
 
 
 def test_a_claim_brings_back_no_more_put_off_jobs_than_may_be_needed(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from oncue import HandledJob, InvalidInput, NonRetryable, Scheduler, State
+from oncue import HandledJob, InvalidInput, NonRetryable, NotSupported, Scheduler, State
 from oncue.clock import FakeClock
 from oncue.worker.worker import Worker
 from tests.stores.kinds import KINDS, store_maker
@@ -49,6 +49,13 @@ def raising(error: BaseException) -> Any:
         raise error
 
     return handler
+
+
+def test_a_handler_without_the_name_of_a_queue_is_refused_at_once(cue: Scheduler) -> None:
+    with pytest.raises(InvalidInput, match=r"write @cue.handler\('queue'\), with the name of a"):
+
+        @cue.handler  # type: ignore[arg-type]
+        def handle(job: HandledJob) -> None: ...
 
 
 def test_a_handler_is_given_the_job(cue: Scheduler, clock: FakeClock) -> None:
@@ -142,12 +149,22 @@ def test_an_exception_is_tried_again_after_its_back_off(cue: Scheduler, clock: F
     assert outcomes == ["retried", "retried", "retried", "failed"]
 
 
-def test_a_failed_batch_fails_all_its_jobs(cue: Scheduler) -> None:
+def test_a_failed_batch_fails_all_its_jobs_and_is_logged_once(
+    cue: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
     cue.handler("q", batch=5)(raising(ValueError("boom")))
     tally = cue.schedule_many([{}, {"max_attempts": 1}], queue="q")
     drain(cue)
     states = [cue.job(one).state for one in tally.ids]
     assert states == [State.SCHEDULED, State.FAILED]
+    [line] = [line for line in caplog.messages if "raised" in line]
+    assert line.startswith(f"job {tally.ids[0]} (and 1 more of its batch): attempt 1 raised Value")
+
+
+@pytest.mark.parametrize("batch", [0, 1.5, "10"])
+def test_a_batch_is_a_whole_number_of_jobs(cue: Scheduler, batch: Any) -> None:
+    with pytest.raises(InvalidInput, match="/batch: must be a whole number"):
+        cue.handler("q", batch=batch)(print)
 
 
 def test_non_retryable_means_never_again(cue: Scheduler) -> None:
@@ -229,7 +246,24 @@ def test_an_exception_is_logged_without_its_text(
     cue: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     run(cue, raising(ValueError("4111 1111 1111 1111")))
-    assert "ValueError" in caplog.text
+    [job] = cue.jobs(queue="q")
+    told = f"job {job.id}: attempt 1 raised ValueError (its text: oncue jobs show {job.id})\n"
+    assert told in caplog.text
+    assert "4111" not in caplog.text
+
+
+def test_an_error_of_oncue_that_quotes_nothing_is_logged_with_its_text(
+    cue: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(cue, raising(NotSupported("only PostgreSQL can do this.")))
+    assert "attempt 1 raised NotSupported: only PostgreSQL can do this.\n" in caplog.text
+
+
+def test_an_error_of_oncue_that_may_quote_the_payload_is_logged_without_its_text(
+    cue: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(cue, raising(InvalidInput("'4111' is not a queue.", "/queue")))
+    assert "raised InvalidInput (its text:" in caplog.text
     assert "4111" not in caplog.text
 
 

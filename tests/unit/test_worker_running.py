@@ -335,3 +335,22 @@ def test_after_trouble_with_the_store_the_queue_is_looked_at_again(method: str) 
     assert batch is not None
     worker._run(batch, None)
     assert len(done) == 1
+
+
+def test_a_worker_says_once_that_the_store_is_away_and_once_that_it_answers_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = FakeClock()
+    plan = Plan(1, {Fault.FAIL: 1.0}, only={"claim"}, first_n=3)
+    cue = Scheduler(FaultyStore(MemoryStore(clock), plan), clock=clock)
+    cue.handler("q")(lambda job: None)
+    worker = Worker(cue, name="ada")
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable) as trouble:
+            worker._claim()
+        worker._report_trouble(trouble.value)
+    for _ in range(2):
+        worker._expect(None, 0)
+        assert worker._claim() is None
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [f"worker ada: {trouble.value} (trying again)", "worker ada: works again"]

@@ -70,7 +70,9 @@ class RemoteClaimSource:
 
     # -- claiming --------------------------------------------------------------------------------
 
-    def claim(self, queue: str, limit: int, now: Moment) -> ClaimedBatch | None:
+    def claim(
+        self, queue: str, limit: int, now: Moment, *, together: bool = False
+    ) -> ClaimedBatch | None:
         """Jobs that `rest` received come first, even if another queue is asked for: their leases
         run already, and no heartbeat renews them before they are taken from here."""
         waited = self._waited.pop(queue, None)
@@ -198,6 +200,9 @@ class RemoteClaimSource:
         for report, error in remote.settle_all(self._connection, ask, map(_report, ends)):
             if error is not None:
                 log_too_late(report.id, _refusal(error).reason)
+
+    def complete_all(self, queue: Queue, claims: Sequence[Claimed]) -> None:
+        self.settle(queue, [ClaimEnd(claim, "complete") for claim in claims])
 
     def _ask_once(self, request: Call, *, brief: bool = False) -> bytes:
         """Not repeated here. The thread that sends heartbeats also has to notice in time which

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from oncue.core.job import Diagnostic, Lapse
 from oncue.core.lease import NO_LEASE, Lease
@@ -116,6 +116,27 @@ class Settlement(NamedTuple):
     def tells_state(self) -> bool:
         """Whether the caller cannot know in which state the job is afterwards."""
         return self.verb not in (Verb.COMPLETE, Verb.HAND_OVER)
+
+
+class Completions(Sequence[Settlement]):
+    """Settlements that complete claims without results. There may be thousands, so each is made
+    only when it is looked at."""
+
+    def __init__(self, ids: Sequence[str], epochs: Sequence[int]) -> None:
+        self.ids = ids
+        self.epochs = epochs
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Settlement: ...
+    @overload
+    def __getitem__(self, at: slice) -> Completions: ...
+    def __getitem__(self, at: int | slice) -> Settlement | Completions:
+        if isinstance(at, slice):
+            return Completions(self.ids[at], self.epochs[at])
+        return Settlement(self.ids[at], self.epochs[at], Verb.COMPLETE)
 
 
 class Held(NamedTuple):

@@ -29,6 +29,9 @@ class Taker(NamedTuple):
     is_near: bool = False
     """Whether it runs where the file of the store is, if that is a file: a power cut ends it as
     well, so its claim need not survive one."""
+    together: bool = False
+    """Whether it settles all its jobs by one call, as a rule: then a store may claim many of them
+    by one record."""
 
 
 def share_out(takers: Sequence[Taker], first: First[T]) -> list[Sequence[T]]:

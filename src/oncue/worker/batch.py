@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import repeat, starmap
+from operator import attrgetter
 from typing import TypeVar
 
+from oncue.core.job import Claimed
 from oncue.ports.clock import Clock
 from oncue.worker.handlers import Handler
 from oncue.worker.job import TRUSTED, HandledJob
@@ -37,9 +40,11 @@ class RunningBatch:
         self.clock = clock
         keep_until = self.began + self.queue.lease_seconds * TRUSTED
         self.pending = deque([HandledJob(claim, self, keep_until) for claim in claims])
-        self.largest = max([len(claim.payload) for claim in claims])
+        self.largest = max(map(len, map(attrgetter("payload"), claims)))
         self.running: list[HandledJob] = []
         self.done: deque[ClaimEnd] = deque()
+        self.completed: Sequence[Claimed] = ()
+        """All jobs of a batch handler that were completed without results."""
         self.settling = threading.Lock()
         self.acknowledged = self.began
         """When the last confirmed heartbeat was sent, by the monotonic clock."""
@@ -53,14 +58,16 @@ class RunningBatch:
     def settle(self) -> None:
         """Write down how the jobs ended, as far as they have."""
         with self.settling:
-            ends = take_all(self.done)
+            ends, completed = take_all(self.done), self.completed
+            self.completed = ()
             self.results.insist(lambda: self.source.settle(self.queue, ends))
+            if completed:
+                self.results.insist(lambda: self.source.complete_all(self.queue, completed))
 
 
 def take_all(waiting: deque[T]) -> list[T]:
     """Empty a deque that others take from as well."""
     taken: list[T] = []
     with suppress(IndexError):
-        while True:
-            taken.append(waiting.popleft())
+        taken.extend(starmap(waiting.popleft, repeat(())))
     return taken

@@ -52,12 +52,14 @@ class Host(ABC):
     ) -> Callable[[F], F]:
         """Register the function that does a queue's jobs: plain, `async def`, or, with `batch`,
         one that takes a list of up to so many. Exceptions in `fatal` are not retried."""
+        if callable(queue):
+            raise InvalidInput("write @cue.handler('queue'), with the name of a queue.", "/queue")
 
         def register(function: F) -> F:
             if check_queue_name(queue) in self.handlers:
                 raise InvalidInput(f"queue {queue!r} has a handler already.", "/queue")
-            if batch is not None and batch < 1:
-                raise InvalidInput("must be at least 1.", "/batch")
+            if batch is not None and (not isinstance(batch, int) or batch < 1):
+                raise InvalidInput("must be a whole number, at least 1.", "/batch")
             self.handlers[queue] = Handler(function, batch, tuple(fatal))
             return function
 

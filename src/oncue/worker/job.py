@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from oncue.core import payload as payloads
-from oncue.core.errors import ClaimLost, Conflict, NotSupported
+from oncue.core.errors import ClaimLost, Conflict, NotSupported, StoreUnavailable
 from oncue.core.fencing import Refused
 from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touched
@@ -35,6 +35,7 @@ class OwnCompletion(NamedTuple):
     """Of a job, in a transaction of its handler."""
 
     result: bytes | None
+    connection: object
     committed: bool = False
     """Whether that is known; else the store knows."""
 
@@ -42,27 +43,28 @@ class OwnCompletion(NamedTuple):
 class HandledJob:
     """A job in the hands of a handler."""
 
-    __slots__ = (
-        *("_batch", "_keep_until", "_operations", "_payload"),
-        *("announced", "cancel_requested", "claim", "completion", "is_unconfirmed", "why_lost"),
-    )
+    # Of the class until they are set: so a job that nothing happens to is made in half the time.
+    cancel_requested = False
+    """A cancel of this job was requested."""
+    why_lost = ""
+    """Why the claim is `lost`, once it is."""
+    is_unconfirmed = False
+    """It is lost only because no heartbeat was confirmed: perhaps the claim still holds."""
+    announced = False
+    """Whether the loss was logged."""
+    completion: OwnCompletion | None = None
+    """How its handler has completed it, if in a transaction."""
+    is_cut_off = False
+    """The store was away when the handler wanted a transaction, or in its course."""
+    is_in_block = False
+    """Its handler is in a block of `transaction`."""
+    _payload: Any = _UNREAD
+    _operations: dict[str, Operation] | None = None
 
     def __init__(self, claim: Claimed, batch: RunningBatch, keep_until: float) -> None:
         self.claim = claim
-        self.cancel_requested = False
-        """A cancel of this job was requested."""
-        self.why_lost = ""
-        self.is_unconfirmed = False
-        """It is lost only because no heartbeat was confirmed: perhaps the claim still holds."""
-        """Why the claim is `lost`, once it is."""
-        self.announced = False
-        """Whether the loss was logged."""
-        self.completion: OwnCompletion | None = None
-        """How its handler has completed it, if in a transaction."""
         self._batch = batch
         self._keep_until = keep_until
-        self._payload: Any = _UNREAD
-        self._operations: dict[str, Operation] | None = None
 
     @property
     def id(self) -> str:
@@ -85,7 +87,7 @@ class HandledJob:
 
     @property
     def attempt(self) -> int:
-        """1 for the first; the same job id with a higher attempt is the same work again."""
+        """1 for the first; one higher with every claim, but after a release the same again."""
         return self.claim.attempt
 
     @property
@@ -228,17 +230,19 @@ class HandledJob:
         what you write there takes effect exactly once, as the job is completed with it or not at
         all. Do it last, and commit soon. Raises `ClaimLost` if the claim is over: then roll back.
         What the handler returns is not used."""
-        outbox, done = self._outbox(), OwnCompletion(body(result))
+        self._complete(OwnCompletion(body(result), connection))
+
+    def _complete(self, done: OwnCompletion) -> None:
+        outbox, claim = self._outbox(), self.claim
         with self._batch.settling:  # no heartbeat waits for the transaction
             before, self.completion = self._claimed_completion(), done
             now = self._batch.clock.now()
-            claim = self.claim
-            refused = outbox.complete(connection, claim.id, claim.epoch, done.result, now)
+            refused = outbox.complete(done.connection, claim.id, claim.epoch, done.result, now)
             self._answered(refused, before)
 
     async def complete_async(self, result: Any = None, *, connection: object) -> None:
         """`complete` for connections of asyncio."""
-        outbox, done = self._outbox(), OwnCompletion(body(result))
+        outbox, done = self._outbox(), OwnCompletion(body(result), connection)
         with self._batch.settling:
             before, self.completion = self._claimed_completion(), done
             now = self._batch.clock.now()
@@ -251,21 +255,45 @@ class HandledJob:
         """A psycopg connection to the database of the job's PostgreSQL store, in a transaction. At
         the end of the block the job is completed, and that is committed together with what you
         wrote; if the block raises, both are rolled back. `complete` in the block gives a result."""
-        before = self.completion
-        if before is not None:
-            raise Conflict(
-                f"job {self.id}: it is completed already, in another transaction; a job has one."
-            )
-        with self._outbox().transaction() as connection:
-            try:
-                yield connection
-                if self.completion is before:
-                    self.complete(connection=connection)
-            except BaseException:
-                self.completion = before  # it is rolled back
-                raise
         if self.completion is not None:
-            self.completion = self.completion._replace(committed=True)
+            raise self._completed_elsewhere()
+        if self.is_in_block:  # that one would be rolled back, and the job completed by this one
+            raise Conflict(
+                f"job {self.id}: a block of job.transaction() is open; write on its connection."
+            )
+        try:
+            with self._outbox().transaction() as connection:
+                try:
+                    self.is_in_block = True
+                    yield connection
+                    self._complete_at_the_end(connection)
+                except BaseException:
+                    self.completion = None  # it is rolled back
+                    raise
+                finally:
+                    self.is_in_block = False
+        except StoreUnavailable:
+            self.is_cut_off = True
+            raise
+        self.completion = self._committed()
+
+    def _complete_at_the_end(self, connection: object) -> None:
+        """Once more, if the handler did it: that may have been in a savepoint that was rolled
+        back."""
+        done = self.completion or OwnCompletion(None, connection)
+        if done.connection is not connection:
+            raise self._completed_elsewhere()
+        self._complete(done)
+
+    def _committed(self) -> OwnCompletion:
+        if self.completion is None:
+            raise Conflict(f"job {self.id}: its transaction was rolled back by psycopg.Rollback.")
+        return self.completion._replace(committed=True)
+
+    def _completed_elsewhere(self) -> Conflict:
+        return Conflict(
+            f"job {self.id}: it is completed already, in another transaction; a job has one."
+        )
 
     def _outbox(self) -> Outbox:
         outbox: Outbox | None = getattr(self._batch.source, "outbox", None)
@@ -293,8 +321,8 @@ class HandledJob:
             self.interrupt(refused)
             self.check()
 
-    def is_completed(self) -> bool:
-        """Whether its completion in a transaction was committed, as the store has it now."""
+    def is_completed(self) -> bool | None:
+        """As `Outbox.is_completed`, of its completion in a transaction."""
         done, claim = self.completion, self.claim
         if done is None or done.committed:
             return done is not None

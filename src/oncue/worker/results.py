@@ -15,6 +15,8 @@ from oncue.worker.source import AWAY
 T = TypeVar("T")
 INSIST_SECONDS = 300.0
 PAUSE_SECONDS = 0.25
+CUT_OFF_TIMES = 3  # that cost a job no attempt; the next one does
+CUT_OFF_NOTED = 1000  # jobs
 
 logger = logging.getLogger("oncue.worker")
 
@@ -23,6 +25,18 @@ class Results:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._alarm = Alarm(clock)  # not stopped with the worker: the last results are written then
+        self._cut_off: dict[str, int] = {}  # how often, by job
+
+    def costs_attempt(self, job_id: str) -> bool:
+        """Whether it does that a job was cut off from the store. Most are so by no fault of theirs,
+        but one that is so every time, as it ends its connection, must come to an end."""
+        times = self._cut_off.pop(job_id, 0)
+        if times == CUT_OFF_TIMES:
+            return True
+        if len(self._cut_off) >= CUT_OFF_NOTED:
+            self._cut_off.clear()
+        self._cut_off[job_id] = times + 1
+        return False
 
     def hurry(self) -> None:
         """From now on nothing is tried again: there is no time left."""

@@ -7,9 +7,21 @@ import inspect
 import logging
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat, zip_longest
+from operator import attrgetter
 from typing import Any
 
-from oncue.core.errors import ClaimLost, NonRetryable, is_ctrl_c
+from oncue.core.errors import (
+    ClaimLost,
+    Fenced,
+    IllegalState,
+    NonRetryable,
+    NotSupported,
+    ServerError,
+    StoreError,
+    is_ctrl_c,
+)
 from oncue.core.text import exception_text
 from oncue.engine.alarm import Alarm
 from oncue.worker.batch import RunningBatch, take_all
@@ -21,11 +33,25 @@ from oncue.worker.source import AWAY, ClaimEnd
 BATCH_SECONDS = 0.05  # how much work is taken at once
 BATCH_LIMIT = 1000
 BATCH_BYTES = 16 * 1024 * 1024  # of payloads, if all were as large as the largest seen last
+STILL_OPEN = "its handler has ended before the transaction that completes the job; it is left alone"
+QUOTES_NOTHING = (ClaimLost, Fenced, IllegalState, NotSupported, ServerError, StoreError)
+"""Errors whose texts are oncue's own and contain nothing of payloads and results."""
 NOT_COMMITTED = "The transaction in which the job was completed was not committed."
+CANCELLED = "The handler stopped because a cancel was requested."
+NOT_STORED = (
+    "What its handler returned is not stored, as the job was completed in a transaction; give it "
+    "to job.complete(result, connection=connection)."
+)
 FLUSH_SECONDS = 0.02  # how long a finished job may wait for others to be settled with
 
 Call = Callable[[list[HandledJob]], Sequence[bytes | None]]
 """Runs a handler on jobs; their results, as they are stored."""
+
+_WHY_LOST, _COMPLETION = attrgetter("why_lost"), attrgetter("completion")
+_CLAIM = attrgetter("claim")
+_COMPLETED = tuple(map(repeat, list(ClaimEnd._field_defaults.values())[1:]))
+_claim_end: Callable[[Any], ClaimEnd] = partial(tuple.__new__, ClaimEnd)
+"""As `ClaimEnd(…)`, which takes twice the time: a batch may have thousands."""
 
 logger = logging.getLogger("oncue.worker")
 
@@ -90,36 +116,67 @@ def _run(batch: RunningBatch, jobs: list[HandledJob], call: Call) -> None:
             raise
         error = raised
     batch.running = []
-    for place, job in enumerate(jobs):
-        if job.completion is not None and _is_done(batch, job, error):
+    if error is None and not any(map(_WHY_LOST, jobs)) and not any(map(_COMPLETION, jobs)):
+        if batch.handler.batch is not None and not any(results):
+            batch.completed = list(map(_CLAIM, jobs))
+            return
+        ends = zip(map(_CLAIM, jobs), repeat("complete"), results, *_COMPLETED, strict=False)
+        batch.done.extend(map(_claim_end, ends))
+        return
+    failed: list[HandledJob] = []
+    for job, result in zip_longest(jobs, results):
+        end = _end_of(batch, job, result, error)
+        if end is None:
             continue
-        if job.why_lost and not job.is_unconfirmed:  # otherwise the store judges
-            text = "job %s: %s; its result is not used"
-            logger.warning(text, job.id, job.why_lost, extra=job.facts)
-        elif error is None and job.completion is not None:
-            logger.warning("job %s: %s", job.id, NOT_COMMITTED, extra=job.facts)
-            batch.done.append(ClaimEnd(job.claim, "fail", error=NOT_COMMITTED, may_be_done=True))
-        elif error is None:
-            batch.done.append(ClaimEnd(job.claim, "complete", results[place]))
-        elif job.is_unconfirmed and isinstance(error, ClaimLost):
-            text = "job %s: its handler stopped, as no heartbeat was confirmed; it is handed back"
-            logger.warning(text, job.id, extra=job.facts)
-            batch.hand_back([job])
-        elif (failure := _failure(job, error, batch.handler)) is not None:
-            batch.done.append(failure._replace(may_be_done=job.completion is not None))
+        batch.done.append(end)
+        if end.outcome == "fail" and end.error not in (NOT_COMMITTED, CANCELLED):
+            failed.append(job)
+    if failed and error is not None:
+        _log_failure(failed, error)
+
+
+def _end_of(
+    batch: RunningBatch, job: HandledJob, result: bytes | None, error: BaseException | None
+) -> ClaimEnd | None:
+    """How the claim of a job is to end, whose handler returned or raised this. None: nothing is to
+    be reported."""
+    completion = job.completion
+    if completion is not None and _is_done(batch, job, error):
+        if error is None and result not in (None, completion.result):
+            _warn(job, NOT_STORED)
+        return None
+    if job.why_lost and not job.is_unconfirmed:  # otherwise the store judges
+        _warn(job, "%s; its result is not used", job.why_lost)
+        return None
+    if error is None and completion is None:
+        return ClaimEnd(job.claim, "complete", result)
+    if error is None:
+        _warn(job, NOT_COMMITTED)
+        return ClaimEnd(job.claim, "fail", error=NOT_COMMITTED, may_be_done=True)
+    if job.is_cut_off and not batch.results.costs_attempt(job.id):
+        _warn(job, "the store was away in its transaction; it is handed back")
+        return ClaimEnd(job.claim, "release", may_be_done=completion is not None)
+    if job.is_unconfirmed and isinstance(error, ClaimLost):
+        _warn(job, "its handler stopped, as no heartbeat was confirmed; it is handed back")
+        batch.hand_back([job])
+        return None
+    failure = _failure(job, error, batch.handler)
+    return failure and failure._replace(may_be_done=completion is not None)
 
 
 def _is_done(batch: RunningBatch, job: HandledJob, error: BaseException | None) -> bool:
-    """Whether a job that its handler completed in a transaction is completed. It is only read:
-    nothing but that transaction completes it."""
+    """Whether a job that its handler completed in a transaction is completed, or still may be. It
+    is only read: nothing but that transaction completes it."""
     try:
         done = batch.results.insist(job.is_completed)
     except AWAY as trouble:
-        logger.warning("job %s: was it completed? %s", job.id, trouble, extra=job.facts)
+        _warn(job, "was it completed? %s", trouble)
         return False  # then a failure is reported, and refused if it was
+    if done is None:  # a report would wait for that, and all others of the batch with it
+        _warn(job, STILL_OPEN)
+        return True
     if done and error is not None:
-        line = "job %s: its handler raised %s after the job was completed"
-        logger.warning(line, job.id, type(error).__name__, extra=job.facts)
+        _warn(job, "its handler raised %s after the job was completed", type(error).__name__)
     return done
 
 
@@ -127,20 +184,30 @@ def _failure(job: HandledJob, error: BaseException, handler: Handler) -> ClaimEn
     if isinstance(error, ClaimLost) and job.cancel_requested:
         line = "job %s: its handler stopped: a cancel was requested"
         logger.info(line, job.id, extra=job.facts)
-        text = "The handler stopped because a cancel was requested."
-        return ClaimEnd(job.claim, "fail", error=text)
+        return ClaimEnd(job.claim, "fail", error=CANCELLED)
     if isinstance(error, ClaimLost) and job.overlong:
         # Left to the reclaimer, which judges every attempt that took too long alike.
-        text = "job %s: its handler stopped at the timeout of the attempt"
-        logger.warning(text, job.id, extra=job.facts)
+        _warn(job, "its handler stopped at the timeout of the attempt")
         return None
     retryable = not isinstance(error, (NonRetryable, *handler.fatal))
-    # The text of an exception may quote the payload, so only its kind and place are logged.
+    return ClaimEnd(job.claim, "fail", None, exception_text(error), retryable)
+
+
+def _log_failure(failed: list[HandledJob], error: BaseException) -> None:
+    """Once for all jobs of a batch. The text of an exception may quote the payload: then only its
+    kind and place are logged."""
+    job, more = failed[0], len(failed) - 1
+    said = f"{type(error).__name__} (its text: oncue jobs show {job.id})"
+    if isinstance(error, QUOTES_NOTHING):
+        said = exception_text(error)
+    others = f" (and {more:,} more of its batch)" if more else ""
     place = "".join(traceback.format_tb(error.__traceback__)[-3:])
-    line = "job %s: attempt %d raised %s\n%s"
-    logger.warning(line, job.id, job.attempt, type(error).__name__, place, extra=job.facts)
-    text = exception_text(error)
-    return ClaimEnd(job.claim, "fail", None, text, retryable)
+    text = "job %s%s: attempt %d raised %s\n%s"
+    logger.warning(text, job.id, others, job.attempt, said, place, extra=job.facts)
+
+
+def _warn(job: HandledJob, text: str, *details: object) -> None:
+    logger.warning(f"job %s: {text}", job.id, *details, extra=job.facts)
 
 
 def _caller(handler: Handler, runner: asyncio.Runner | None) -> Call:

@@ -189,6 +189,9 @@ class Worker:
                 self.stop()
 
     def _recovered(self) -> None:
+        """The store or the server has answered. Logged as visibly as the trouble before it."""
+        if self._trouble:
+            logger.warning("worker %s: works again", self.name)
         self._trouble, self._denials = "", 0
 
     # -- claiming ------------------------------------------------------------------------------
@@ -199,7 +202,6 @@ class Worker:
             looked_at = self._clock.now()
             batch = self._claim()
             if batch is not None:
-                self._recovered()
                 return batch
             # Compared with the moment before the claim: what fell due meanwhile is taken at once.
             ahead_ms = min(self._next_at.values()) - looked_at
@@ -255,20 +257,22 @@ class Worker:
                     due_at = self._source.next_due(name)
             finally:
                 self._expect(name, LATEST if due_at is None else due_at)
+            self._recovered()
             if batch is not None:
                 return batch
         return None
 
     def _claim_from(self, name: str, now: Moment) -> RunningBatch | None:
-        limit = self._cue.handlers[name].batch or self._runner.sizes.get(name, 1)
-        claimed = self._source.claim(name, limit, now)
+        batch = self._cue.handlers[name].batch
+        limit = batch or self._runner.sizes.get(name, 1)
+        claimed = self._source.claim(name, limit, now, together=batch is not None)
         if claimed is None:
             return None
         handler = self._cue.handlers[claimed.queue.name]
-        batch = RunningBatch(claimed, handler, self._source, self._results, self._clock)
-        self._batches.add(batch)
+        running = RunningBatch(claimed, handler, self._source, self._results, self._clock)
+        self._batches.add(running)
         self._heartbeats.expect(claimed.queue.lease_seconds)
-        return batch
+        return running
 
     def _woken(self, queue: str | None, due_at: Moment) -> None:
         if queue is None or queue in self._next_at:

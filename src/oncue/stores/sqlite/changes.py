@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 from oncue.core import bulk
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.changes import ChangeVerb, JobChange, NotChanged, SeenJob, decide
-from oncue.core.cursor import Cursor, Place, cursor_at, not_a_cursor, place_at
+from oncue.core.cursor import Cursor, Place, cursor_at
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST, Moment
 from oncue.ports.bulk import BulkFound
 from oncue.ports.jobs import Changed
-from oncue.stores.sqlite import rows
+from oncue.stores.relational.walks import left_of
+from oncue.stores.sqlite import rows, worker_ranges
 from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import trim
 
@@ -45,31 +46,29 @@ class Walk(NamedTuple):
     wanted: Wanted | None = None
     """None: everything."""
 
-    @property
-    def shape(self) -> tuple[type, ...]:
-        return (str, *map(type, self.before_all))
-
 
 class SqliteChanges(StorePart):
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: Cursor | None, limit: int
     ) -> BulkFound:
-        walks, start = _from(_walks(change, wanted), after)
+        walks, start = left_of(_walks(change, wanted), after)
         params = _params(change, wanted)
         ids: list[str] = []
         room, most = max(limit, LOOK), FIRST
-        with self.db.reading() as tx:
+        with worker_ranges.reading(self.db) as tx:
             for walk in walks:
                 place: Place | None = start or walk.before_all
                 start = None
                 while place is not None:
                     if room <= 0 or len(ids) >= limit:
                         return BulkFound(ids, cursor_at((walk.name, *place)))
-                    bounds = {"limit": min(room, most), "wanted": limit - len(ids)}
+                    left = limit - len(ids)
+                    look = min(room, most, max(left, FIRST))
+                    bounds = {"limit": look, "wanted": left}
                     found, looked, place = _step(tx, walk, params | bounds, place)
                     ids += found
                     room -= max(looked, 1)
-                    most = 4 * most if looked == most else FIRST
+                    most = 4 * most if looked == look else FIRST
         return BulkFound(ids, None)
 
     @writing
@@ -79,6 +78,8 @@ class SqliteChanges(StorePart):
         """By a few statements for all of them; then the others are looked at."""
         if not job_ids:
             return Changed({}, None)
+        sought = {"ids": rows.sought(job_ids)}
+        worker_ranges.split_all(tx, "around", sought)
         params = {
             **{name: getattr(change.wanted, name) for name in bulk.FILTERS},
             "now": now,
@@ -88,11 +89,11 @@ class SqliteChanges(StorePart):
             "payload": change.payload,
             "target": change.queue,
         }
-        changed = self._changed(tx, change.verb, params | {"ids": _sought(job_ids)})
+        changed = self._changed(tx, change.verb, params | sought)
         left = {at: job_id for at, job_id in enumerate(job_ids) if job_id not in changed}
         whys: dict[str, NotChanged | None] = {}
         if left:
-            found = rows.fetch(tx, SQL["seen"], params | {"ids": _sought(left.values())})
+            found = rows.fetch(tx, SQL["seen"], params | {"ids": rows.sought(left.values())})
             whys = {row[0]: decide(_seen(row), change, now) for row in found}
             assert None not in whys.values(), "the statements and core.changes disagree"
         refused = {at: whys.get(job_id) or NotChanged("unknown") for at, job_id in left.items()}
@@ -116,11 +117,6 @@ class SqliteChanges(StorePart):
         return {row[0] for row in found}
 
 
-def _sought(job_ids: Iterable[str]) -> Any:
-    """No job has an id with a NUL in it, which `carray` refuses, nor an empty one."""
-    return rows.texts("" if "\0" in job_id else job_id for job_id in job_ids)
-
-
 def _with_free_keys(found: Iterable[Any]) -> Iterator[Any]:
     """Those that have no key, and the first of each key that is free where the job will be."""
     given: set[tuple[str, str]] = set()
@@ -131,19 +127,6 @@ def _with_free_keys(found: Iterable[Any]) -> Iterator[Any]:
         elif not taken and (queue, key) not in given:
             given.add((queue, key))
             yield row
-
-
-def _from(walks: list[Walk], after: Cursor | None) -> tuple[list[Walk], Place | None]:
-    """The walks that are left, and where the first of them goes on."""
-    if after is None:
-        return walks, None
-    name, *place = place_at(after, *(walk.shape for walk in walks))
-    for number, walk in enumerate(walks):
-        first = walk.before_all[0]  # the queue that is wanted; "": all; a number: not by queue
-        elsewhere = isinstance(first, str) and first not in ("", place[0])
-        if (walk.name, walk.shape[1:]) == (name, tuple(map(type, place))) and not elsewhere:
-            return walks[number:], tuple(place)
-    raise not_a_cursor()
 
 
 def _walks(change: BulkChange, wanted: JobFilter) -> list[Walk]:

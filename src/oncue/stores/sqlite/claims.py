@@ -1,12 +1,11 @@
-"""Workers' claims in SQLite: taking, signs of life, operations, settling."""
+"""Workers' claims in SQLite: signs of life, operations, settling; `taking.py` takes the jobs."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from oncue.core import fencing, operations
@@ -15,24 +14,26 @@ from oncue.core.job import Claimed, Operation
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.moment import Moment
-from oncue.core.operations import DEFAULT_LIMITS, Had, OperationLimits, OperationPages
+from oncue.core.operations import DEFAULT_LIMITS, Had, OperationLimits
 from oncue.core.queue import Queue
-from oncue.core.sharing import Taker, in_order, share_out
+from oncue.core.sharing import Taker
 from oncue.ports.claims import Settled
-from oncue.stores.sqlite import rows
+from oncue.stores.sqlite import rows, worker_ranges
 from oncue.stores.sqlite.database import Database, StorePart, writing
-from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse
-from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, first_jobs
-from oncue.stores.sqlite.readying import Ready, make_ready, worth_a_claim
+from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse, seen_claims
+from oncue.stores.sqlite.readying import make_ready, worth_a_claim
 from oncue.stores.sqlite.settings import KnownQueues, queue_settings
-from oncue.stores.sqlite.settled import Departed, outcomes_of, remember_settled
+from oncue.stores.sqlite.settled import (
+    Departed,
+    is_range_completed,
+    outcomes_of,
+    remember_range,
+    remember_settled,
+)
+from oncue.stores.sqlite.taking import Taking, claimed_by
+from oncue.stores.sqlite.worker_ranges import completed_digest, split_all, whole_range
 
 SQL = rows.load("claims")
-_PAYLOAD = Claimed._fields.index("payload")
-_QUEUE = itemgetter(Claimed._fields.index("queue"))
-# `claimed_columns` has n and trail in the place of the operations and their cursor.
-_N = Claimed._fields.index("operations")
-_TRAIL, _REST = _N + 1, _N + 2
 
 _Touched = defaultdict[tuple[Any, ...], list[int]]
 """By the lease and what was told: the rows of the jobs."""
@@ -54,17 +55,15 @@ class SqliteClaims(StorePart):
             return [[] for _ in takers]
 
         def claim(tx: rows.Tx) -> list[list[Claimed]]:
-            if again and any(held := _claimed_by(tx, nonce, queues, len(takers), now)):
+            if again and any(held := claimed_by(tx, nonce, queues, len(takers), now)):
                 return held
             most = sum([taker.limit for taker in takers])
             named = {queue.name: queue for queue in queues}
+            for name in named:
+                worker_ranges.split_if_others_came(tx, name)
             ready = {name: make_ready(self.db, tx, name, most, now, now) for name in named}
-            taking = _Taking(tx, now, named, ready, takers[0].lease_seconds)
-            shares = share_out(takers, taking.first)
-            taken = [
-                taking.take(taker, due, f"{nonce}/{place}") if due else []
-                for place, (taker, due) in enumerate(zip(takers, shares, strict=True))
-            ]
+            taking = Taking(tx, now, named, ready, takers[0].lease_seconds)
+            taken = taking.take_all(takers, nonce)
             self.db.expected.update(dict.fromkeys(taking.spend(), 0))
             return taken
 
@@ -100,8 +99,11 @@ class SqliteClaims(StorePart):
 
     def interruptions(self, claims: Sequence[tuple[str, int]]) -> Mapping[int, Refused]:
         found: dict[int, Refused] = {}
-        with self.db.reading() as tx:
-            held = held_claims(tx, [job_id for job_id, _ in claims])
+        if not claims:
+            return found
+        ids = [job_id for job_id, _ in claims]
+        with worker_ranges.reading(self.db, "around", ids=rows.sought(ids)) as tx:
+            held = seen_claims(tx, ids)
             for position, (job_id, epoch) in enumerate(claims):
                 claim = held.get(job_id)
                 if claim is None or not claim.is_current(epoch):
@@ -141,6 +143,8 @@ class SqliteClaims(StorePart):
         if gone:
             # An earlier settlement is stored by now, so it is sought without the write lock.
             with self.db.reading() as tx:
+                if len(gone) == len(settlements) and _is_repeated(tx, settlements, now):
+                    return Settled({}, {})
                 outcomes = outcomes_of(tx, [settlements[position] for position in gone], now)
             for position, outcome in zip(gone, outcomes, strict=True):
                 if outcome is not None:
@@ -154,6 +158,8 @@ class SqliteClaims(StorePart):
     ) -> tuple[dict[int, Refused], dict[int, State]]:
         refused: dict[int, Refused] = {}
         settling = _Settling(self.db, tx, queue_settings(self.db, tx), now, refused, {}, [])
+        if settling.complete_range(settlements):
+            return refused, {}
         for verb, group in groupby(enumerate(settlements), key=_kind):
             items = list(group)
             if verb is Verb.HAND_OVER:
@@ -176,6 +182,20 @@ class _Settling(NamedTuple):
     gone: list[Departed]
     """Those whose queue keeps no history."""
 
+    def complete_range(self, settlements: Sequence[Settlement]) -> bool:
+        """Complete all jobs that a worker took by a range. False: these are others, and nothing was
+        done."""
+        digest = completed_digest(settlements)
+        whole = None if digest is None else whole_range(self.tx, digest)
+        if digest is None or whole is None:
+            return False
+        queue = self.settings.of(whole.queue)
+        worker_ranges.complete(self.tx, whole, self.now, keep=queue.keeps_history)
+        self.db.tell(queue.name, 0)  # what has come into the range meanwhile can be taken now
+        if not queue.keeps_history:
+            remember_range(self.tx, digest, queue.lease_seconds, self.now)
+        return True
+
     def complete_all(self, items: Sequence[_Item]) -> bool:
         """Complete the whole group at once. False: some were not as expected, and nothing was done;
         each is to be settled by itself."""
@@ -197,8 +217,9 @@ class _Settling(NamedTuple):
             with tx:  # a savepoint
                 if self._complete(items, queue, keep=keep) != len(items):
                     raise _NotAllAsExpected
-        except _NotAllAsExpected:
-            return False
+        except _NotAllAsExpected:  # perhaps only because a range stands for their claims
+            ids = rows.texts([one.id for _, one in items])
+            return split_all(tx, "around", {"ids": ids}) and self.complete_all(items)
         for [name] in bounded:
             self.db.tell_room(name)
         if queue is not None and not keep:
@@ -255,6 +276,12 @@ class _Settling(NamedTuple):
         return state_after(end.outcome)
 
 
+def _is_repeated(tx: rows.Tx, settlements: Sequence[Settlement], now: Moment) -> bool:
+    """Whether this very call has completed all jobs of a range before."""
+    digest = completed_digest(settlements)
+    return digest is not None and is_range_completed(tx, digest, now)
+
+
 def _touch_all(tx: rows.Tx, groups: _Touched, now: Moment) -> None:
     for (until, length_ms, asked, message, percent, start), ns in groups.items():
         lease = {"lease_until": until, "lease_ms": length_ms, "lease_asked": asked}
@@ -286,99 +313,3 @@ def _hand_over_all(tx: rows.Tx, items: Sequence[_Item], now: Moment) -> dict[int
     if ns:
         tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})
     return refused
-
-
-class _Taking:
-    """What one call takes. The rows are those of `claimed_columns`."""
-
-    def __init__(
-        self,
-        tx: rows.Tx,
-        now: Moment,
-        queues: Mapping[str, Queue],
-        ready: Mapping[str, Ready],
-        lease_seconds: float | None,
-    ) -> None:
-        """`lease_seconds`: what most of the takers ask for."""
-        self._tx = tx
-        self._now = now
-        self._queues = queues
-        self._ready = ready
-        self._lease_seconds = lease_seconds
-        self._size = 0  # of the payloads
-        self._taken: Counter[str] = Counter()
-
-    def first(self, limit: int, reclaimed: bool) -> list[Any]:
-        """The first due jobs of each queue, as far as it has room for them: reclaimed work, or what
-        else waits."""
-        found: list[Any] = []
-        for name, ready in self._ready.items():
-            lines = [line for line in ready.lines if (line < FIRST_WAITING_LINE) is reclaimed]
-            most = min(limit - len(found), ready.room.most - self._taken[name])
-            if not lines or most <= 0 or self._size >= rows.BATCH_BYTES:
-                continue
-            until = self._lease_until(self._queues[name], self._lease_seconds)
-            params = {"queue": name, "now": self._now, "lease_until": until}
-            statement = SQL["due"]
-            if ready.held is not None:
-                statement = SQL["due_uncovered"]
-                params = ready.held._asdict() | params  # the lease is that of the new claims
-            due, _ = first_jobs(self._tx, statement, params, lines, most, _PAYLOAD)
-            self._taken[name] += len(due)
-            self._size += sum([len(row[_PAYLOAD]) for row in due])
-            found += due
-        return found
-
-    def take(self, taker: Taker, due: Sequence[Any], nonce: str) -> list[Claimed]:
-        params = {"worker": taker.worker, "now": self._now, "alone": len(due) == 1, "nonce": nonce}
-        claims: list[Claimed] = []
-        for name, group in groupby(due, key=_QUEUE):
-            jobs, queue = list(group), self._queues[name]
-            until = self._lease_until(queue, taker.lease_seconds)
-            params |= {"lease_until": until, "timeout_seconds": queue.timeout_seconds}
-            params["ns"] = rows.numbers([row[_N] for row in jobs])
-            self._tx.execute(SQL["claim"], params)
-            taken = _claims(self._tx, jobs)
-            if taker.lease_seconds != self._lease_seconds:
-                taken = [one._replace(lease_until=until) for one in taken]
-            claims += taken
-        return claims
-
-    def spend(self) -> list[str]:
-        """Note how many were taken; the queues they were taken from."""
-        taken = {name: count for name, count in self._taken.items() if count}
-        for name, count in taken.items():
-            self._ready[name].spend(self._tx, name, count)
-        return list(taken)
-
-    def _lease_until(self, queue: Queue, lease_seconds: float | None) -> Moment:
-        seconds = queue.lease_seconds if lease_seconds is None else lease_seconds
-        return self._now + round(seconds * 1000)
-
-
-def _claims(tx: rows.Tx, found: Sequence[Any]) -> list[Claimed]:
-    pages = OperationPages()
-    return [
-        _with_operations(tx, row, pages)
-        if row[_TRAIL]
-        else Claimed._make((*row[:_N], (), None, *row[_REST:]))
-        for row in found
-    ]
-
-
-def _with_operations(tx: rows.Tx, row: Any, pages: OperationPages) -> Claimed:
-    page = rows.operation_page(tx, row[_N], pages)
-    return Claimed._make((*row[:_N], tuple(page.items), page.next, *row[_REST:]))
-
-
-def _claimed_by(
-    tx: rows.Tx, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
-) -> list[list[Claimed]]:
-    """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
-    prefix = f"{nonce}/"
-    params = {"prefix": prefix, "length": len(prefix), "now": now}
-    found = rows.fetch(tx, SQL["claimed_by"], params)
-    held: list[list[Claimed]] = [[] for _ in range(takers)]
-    for claimed, [*_, its_nonce] in zip(_claims(tx, [r[:-1] for r in found]), found, strict=True):
-        held[int(its_nonce.removeprefix(prefix))].append(claimed)
-    return [in_order(claims, queues) for claims in held]

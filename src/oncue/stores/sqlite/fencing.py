@@ -12,6 +12,7 @@ from oncue.core.lease import Lease
 from oncue.core.moment import Moment, from_datetime
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.worker_ranges import split_all
 
 SQL = rows.load("claims")
 
@@ -26,7 +27,17 @@ _read_held = rows.reader(HeldRow)
 
 
 def held_claims(tx: rows.Tx, ids: Sequence[str]) -> dict[str, HeldRow]:
-    """The rows of these jobs, by id; what is not there is missing."""
+    """The rows of these jobs, by id; what is not there is missing. For writers: a job that a worker
+    took with many others has a claim of its own from now on."""
+    found = seen_claims(tx, ids)
+    covered = [one.id for one in found.values() if one.covered]
+    if covered and split_all(tx, "around", {"ids": rows.texts(covered)}):
+        return seen_claims(tx, ids)
+    return found
+
+
+def seen_claims(tx: rows.Tx, ids: Sequence[str]) -> dict[str, HeldRow]:
+    """The same for readers."""
     if not ids:
         return {}
     return {row[0]: _held(row) for row in rows.fetch(tx, SQL["held"], {"ids": rows.texts(ids)})}
@@ -119,10 +130,16 @@ class Endings:
         left = [(e.held.n, e.ending.diagnostic) for e in ended]
         record(self._tx, [(n, one) for n, one in left if one is not None])
         remove(self._tx, [one.held.n for one in ended if one.ending.is_final and not one.keep])
+        back: set[str] = set()
         for held, ending, _ in ended:
             self._db.tell_room(held.queue)
             if not ending.is_final:
-                self._db.tell(held.queue, ending.job.not_before or ending.job.due_at)
+                due_at = ending.job.not_before or ending.job.due_at
+                self._db.tell(held.queue, due_at)
+                if due_at <= self._now:
+                    back.add(held.queue)
+        for queue in back:  # others could not tell this work from what a worker took together
+            split_all(self._tx, "of_queue", {"queue": queue})
 
     def _keep_attempts(self, ended: Sequence[_Ended]) -> None:
         alike: dict[tuple[str, str | None], list[int]] = defaultdict(list)

@@ -4,6 +4,8 @@ rank whose jobs are put off (`jobs.line`)."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from oncue.core.moment import Moment
@@ -18,6 +20,7 @@ AFTER_EVERY_LINE = 200
 # Put-off jobs are brought back in the order of their moments, and handed over in another. At least
 # so many are brought back together, so that those with a better place are among them.
 BACK_TOGETHER = 1000
+READ_TOGETHER = 64  # rows that are read before their size is looked at
 
 
 class OpenRange(NamedTuple):
@@ -93,13 +96,14 @@ def first_jobs(
     line of the last of them. `payload` is the number of that column."""
     found: list[Any] = []
     last = 0
-    room = rows.BATCH_BYTES
+    room, payload_of = rows.BATCH_BYTES, itemgetter(payload)
     for line in lines:
         bounds = {"line": line, "limit": limit - len(found)}
-        for row in tx.execute(statement, {**params, **bounds}):
-            found.append(row)
+        cursor = tx.execute(statement, {**params, **bounds})
+        while some := list(islice(cursor, READ_TOGETHER)):
+            found += some
             last = line
-            room -= len(row[payload])
+            room -= sum(map(len, map(payload_of, some)))
             if room <= 0 or len(found) >= limit:
                 return found, last
     return found, last

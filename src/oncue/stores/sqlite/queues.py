@@ -9,7 +9,7 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.queue import Queue, QueueStats, default_queue, why_kept
 from oncue.ports.queues import QueueDeletion
 from oncue.stores.relational.queue_settings import UNSET, read_queue, write_settings
-from oncue.stores.sqlite import rows
+from oncue.stores.sqlite import rows, worker_ranges
 from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.lines import all_lines, hand_over_lines, open_range, waiting_dues
 from oncue.stores.sqlite.pruning import prune_queue
@@ -43,7 +43,7 @@ class SqliteQueues(StorePart):
 
     def stats(self, name: str) -> QueueStats:
         params = {"queue": name}
-        with self.db.reading() as tx:
+        with worker_ranges.reading(self.db, "of_queue", **params) as tx:
             counts = {State.SCHEDULED: int(tx.execute(SQL["count_waiting"], params).get)}
             for statement in ("count_taken", "count_final"):
                 counts |= {State(s): count for s, count in rows.fetch(tx, SQL[statement], params)}
@@ -61,7 +61,7 @@ class SqliteQueues(StorePart):
     ) -> dict[Moment, int]:
         bounds = {"queue": name, "start": start, "until": until, "step": step_ms}
         counts: dict[Moment, int] = {}
-        with self.db.reading() as tx:
+        with worker_ranges.reading(self.db, "of_queue", queue=name) as tx:
             for line, _ in all_lines(tx, name):
                 for step, count in rows.fetch(tx, SQL["due_counts"], {**bounds, "line": line}):
                     moment = start + step * step_ms

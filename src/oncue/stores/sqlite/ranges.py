@@ -17,6 +17,7 @@ from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import held_claims, record, remove
 from oncue.stores.sqlite.readying import limits, make_ready, worth_a_claim
 from oncue.stores.sqlite.settings import queue_settings
+from oncue.stores.sqlite.worker_ranges import OF_NO_WORKER, split_all
 
 SQL = rows.load("ranges")
 _PAYLOAD = Delivery._fields.index("payload")
@@ -49,6 +50,7 @@ class SqliteRanges(StorePart):
         self, tx: rows.Tx, limit: int, params: dict[str, Any], in_flight: Sequence[RangeClaim]
     ) -> RangeClaim:
         name, until, now = params["queue"], params["until"], params["now"]
+        split_all(tx, "of_queue", params)
         held = lines.open_range(tx, name)
         continued = [one for one in in_flight if held is not None and one.fence == held.fence]
         if held is not None and not continued:
@@ -130,6 +132,7 @@ def _cover(
         through, cutoff = max(through, held.through), max(cutoff, held.cutoff)
     names = ("through_line", "through_due", "through_id")
     reach = {**dict(zip(names, through, strict=True)), "cutoff": cutoff, "in_flight": in_flight}
+    reach |= OF_NO_WORKER
     [fence] = rows.first(tx, SQL["open" if held is None else "go_on"], params | reach)
     return int(fence)
 

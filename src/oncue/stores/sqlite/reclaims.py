@@ -16,7 +16,7 @@ from oncue.core.putoff import latest_return
 from oncue.core.rate import OVERTAKING_MS
 from oncue.core.retry import EXPIRED, Verdict
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
-from oncue.stores.sqlite import rows
+from oncue.stores.sqlite import rows, worker_ranges
 from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import Endings
 from oncue.stores.sqlite.queues import read_queues
@@ -39,7 +39,8 @@ class SqliteReclaims(StorePart):
         name = "live_claims" if wanted.lapsed_by is None else "lapsed_claims"
         if wanted.job_id is not None:
             name, params["id"] = "live_claim", wanted.job_id
-        with self.db.reading() as tx:
+        which = "all" if wanted.lapsed_by is None else "lapsed"
+        with worker_ranges.reading(self.db, which, now=wanted.lapsed_by) as tx:
             found = rows.fetch(tx, SQL[name], params)
         lapses = [_lapse(row[:-2]) for row in found]
         if len(found) < limit or wanted.job_id is not None:
@@ -49,7 +50,7 @@ class SqliteReclaims(StorePart):
         return ClaimPage(lapses, cursor_at((reclaim_at or 0, queue, due_at, id)))
 
     def live_count(self) -> int | None:
-        with self.db.reading() as tx:
+        with worker_ranges.reading(self.db) as tx:
             return int(tx.execute(SQL["live_count"]).get)
 
     @writing
@@ -84,8 +85,9 @@ class SqliteReclaims(StorePart):
     def leases(self) -> Leases:
         with self.db.reading() as tx:
             [running] = rows.first(tx, LEASES["running"])
-            ends = [rows.first(tx, SQL[name]) for name in ("next_lapse", "next_expiry")]
-            next_lapse = min((row[0] for row in ends if row and row[0] is not None), default=None)
+            found = [rows.first(tx, SQL[name]) for name in ("next_lapse", "next_expiry")]
+            ends = [worker_ranges.next_lapse(tx), *(row[0] for row in found if row)]
+            next_lapse = min((end for end in ends if end is not None), default=None)
             return Leases(bool(running), _last_look(tx), next_lapse)
 
     def has_leases_astray(self, now: Moment) -> bool:
@@ -109,6 +111,7 @@ class SqliteReclaims(StorePart):
 
     def _move_leases(self, tx: rows.Tx, missed: Missed, now: Moment) -> None:
         params = {"now": now, "jump": JUMP_MS}
+        worker_ranges.split_all(tx)
         tx.execute(LEASES["move_claims"], {**params, "missed": missed.claims_ms})
         for queue, until in rows.fetch(tx, LEASES["shortened_ranges"], params):
             self.db.tell(queue, until)

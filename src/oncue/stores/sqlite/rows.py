@@ -64,6 +64,12 @@ def texts(values: Iterable[str]) -> Any:
     return apsw.carray(tuple(map(str.__str__, values)))
 
 
+def sought(job_ids: Iterable[str]) -> Any:
+    """The same for ids that no job need have: none has a NUL in it, which `carray` refuses, nor is
+    one empty."""
+    return texts("" if "\0" in job_id else job_id for job_id in job_ids)
+
+
 def numbers(values: Iterable[int]) -> Any:
     """Many integers as one parameter, for `IN carray(?)`. Must not be empty."""
     return apsw.carray(array("q", values))

@@ -37,15 +37,31 @@ _alike = attrgetter("epoch", "verb", "result", "error")
 def remember_settled(tx: rows.Tx, gone: Sequence[Departed], now: Moment) -> None:
     """Keep the settlements of one call as one row, as long as the longest of their leases: a row
     for each job would cost as much as the job. Rows whose time is over are removed."""
-    if not gone:
-        return
-    marks = _marks([one for some in gone for one in some.settlements])
+    if gone:
+        marks = _marks([one for some in gone for one in some.settlements])
+        claims = "".join([some.words for some in gone])
+        _remember(tx, marks, claims, max(some.lease_seconds for some in gone), now)
+
+
+def remember_range(tx: rows.Tx, digest: bytes, lease_seconds: float, now: Moment) -> None:
+    """The same for all jobs of a worker's range, which were completed."""
+    _remember(tx, array("I", [crc32(digest)]), digest.hex(), lease_seconds, now)
+
+
+def is_range_completed(tx: rows.Tx, digest: bytes, now: Moment) -> bool:
+    params = {"marks": rows.numbers([crc32(digest)]), "now": now}
+    return (digest.hex(),) in rows.fetch(tx, SQL["settled_alone"], params)
+
+
+def _remember(
+    tx: rows.Tx, marks: array[int], claims: str, lease_seconds: float, now: Moment
+) -> None:
     alone = len(marks) == 1
     row = {
-        "until": now + round(max(some.lease_seconds for some in gone) * 1000),
+        "until": now + round(lease_seconds * 1000),
         "mark": marks[0] if alone else None,
         "marks": None if alone else marks.tobytes(),
-        "claims": "".join([some.words for some in gone]),
+        "claims": claims,
     }
     tx.execute(SQL["settle"], row)
     tx.execute(SQL["forget_settled"], {"now": now})

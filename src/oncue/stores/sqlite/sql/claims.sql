@@ -24,6 +24,19 @@ UPDATE jobs SET state = 'dispatched', epoch = epoch + 1, attempt = attempt + 1, 
   overlong_at = :now + CAST(round(coalesce(timeout_seconds, :timeout_seconds) * 1000) AS INTEGER)
 WHERE n IN carray(:ns) AND state = 'scheduled';
 
+-- The same for several workers or queues; each of the claims has the parameters of `claim`.
+-- name: claim_each
+WITH c AS MATERIALIZED (
+  SELECT one.value AS claim, its.value AS n
+  FROM json_each(:claims) AS one CROSS JOIN json_each(one.value, '$.ns') AS its)
+UPDATE jobs SET state = 'dispatched', epoch = epoch + 1, attempt = attempt + 1,
+  worker = c.claim ->> 'worker', claimed_at = :now, updated_at = :now,
+  lease_until = c.claim ->> 'lease_until', lease_ms = (c.claim ->> 'lease_until') - :now,
+  lease_asked = 0, alone = c.claim ->> 'alone', nonce = c.claim ->> 'nonce',
+  overlong_at = :now + CAST(
+    round(coalesce(timeout_seconds, c.claim ->> 'timeout_seconds') * 1000) AS INTEGER)
+FROM c WHERE jobs.n = c.n AND +jobs.state = 'scheduled';
+
 -- As `claimed_columns`, of jobs that are claimed already, with the nonce behind. Walks the live rows.
 -- name: claimed_by
 UPDATE jobs SET lease_until = max(lease_until, :now + coalesce(lease_ms, 0)), updated_at = :now

@@ -35,16 +35,18 @@ WHERE state = 'scheduled' AND queue = :queue AND line = :line AND id NOT IN carr
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY due_at, id LIMIT 1;
 
+-- For a dispatcher, or for a worker: see `worker_ranges.py`.
 -- name: open
 INSERT INTO ranges (queue, fence, dispatcher, lease_until, opened_at, cutoff, through_rank,
-                    through_due, through_id, lease_ms, in_flight)
+                    through_due, through_id, lease_ms, in_flight, nonce, ns, jobs_digest)
 VALUES (:queue, 1, :dispatcher, :lease_until, :now, :cutoff, :through_line, :through_due, :through_id,
-        :lease_until - :now, :in_flight)
+        :lease_until - :now, :in_flight, :nonce, :ns, :jobs_digest)
 ON CONFLICT (queue) DO UPDATE SET fence = fence + 1, dispatcher = excluded.dispatcher,
   lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, opened_at = excluded.opened_at,
   cutoff = excluded.cutoff, through_rank = excluded.through_rank,
   through_due = excluded.through_due, through_id = excluded.through_id,
-  in_flight = excluded.in_flight
+  in_flight = excluded.in_flight, nonce = excluded.nonce, ns = excluded.ns,
+  jobs_digest = excluded.jobs_digest
 RETURNING fence;
 
 -- name: go_on

@@ -1,0 +1,127 @@
+"""Many jobs that a worker has taken together in SQLite, claimed by one record.
+
+A batch handler takes thousands of jobs, and they are settled by one call. Meanwhile the range of
+their queue stands for all of their claims. Nobody sees that: whoever looks at such a job or writes
+about it (a listing, a heartbeat, a failure, a cancel) first splits the range. Then each job has the
+claim that it would have had, and all goes on as if they had been claimed one by one. The range is
+split at the end of its lease, too, and before a claim if another job has come into it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from oncue.core.fencing import Completions, Settlement
+from oncue.core.moment import Moment
+from oncue.stores.sqlite import rows
+from oncue.stores.sqlite.database import Database
+
+SQL = rows.load("worker_ranges")
+OPEN = rows.load("ranges")["open"]
+OF_NO_WORKER: Mapping[str, None] = {"nonce": None, "ns": None, "jobs_digest": None}
+"""Parameters of `ranges.sql: open` for a dispatcher."""
+HIDE = rows.load("claims")["hide"]
+COUNT_COVERED = rows.load("queues")["count_covered"]
+LEAST = 100  # jobs; fewer are claimed one by one
+
+
+class Through(NamedTuple):
+    """In the order in which jobs are handed over."""
+
+    through_line: int
+    through_due: Moment
+    through_id: str
+
+
+class WholeRange(NamedTuple):
+    """The range that a worker settles, with all its jobs."""
+
+    queue: str
+    worker: str
+    claimed_at: Moment
+    ns: str
+
+
+def open_range(
+    tx: rows.Tx,
+    ns: Sequence[int],
+    ids: Sequence[str],
+    epoch: int,
+    through: Through,
+    terms: Mapping[str, Any],
+) -> None:
+    """Claim these jobs: all that are due in their queue up to a place, except what has expired. No
+    range is open there. `terms` are those of the claim."""
+    its = {"ns": json.dumps(ns), "jobs_digest": _digest(ids, epoch), "in_flight": len(ns)}
+    tx.execute(OPEN, {**terms, **through._asdict(), **its})
+
+
+def split_all(tx: rows.Tx, which: str = "all", params: Mapping[str, Any] | None = None) -> bool:
+    """Split all ranges of workers, or those that a statement finds. Whether there were some."""
+    found = rows.fetch(tx, SQL[which], params)
+    for queue, *_ in found:
+        tx.execute(SQL["split"], {"queue": queue})
+    return bool(found)
+
+
+def split_if_others_came(tx: rows.Tx, queue: str) -> None:
+    """Before jobs of a queue are claimed: others than those of the range may be in it now, and only
+    they can be taken."""
+    for _, count in rows.fetch(tx, SQL["of_queue"], {"queue": queue}):
+        if count < tx.execute(COUNT_COVERED, {"queue": queue}).get:
+            tx.execute(SQL["split"], {"queue": queue})
+
+
+@contextmanager
+def reading(db: Database, which: str = "all", **params: Any) -> Iterator[rows.Tx]:
+    """A connection for reading, after all ranges of workers were split that a statement finds."""
+    with db.reading() as tx:
+        are_any = rows.first(tx, SQL[which], params) is not None
+        if not are_any:
+            yield tx
+    if are_any:
+        db.write(lambda tx: split_all(tx, which, params))
+        with db.reading() as tx:
+            yield tx
+
+
+def next_lapse(tx: rows.Tx) -> Moment | None:
+    found: Moment | None = rows.first(tx, SQL["next_lapse"])[0]
+    return found
+
+
+def completed_digest(settlements: Sequence[Settlement]) -> bytes | None:
+    """Of the jobs that a worker completes together, if they may be all jobs of a range, in the
+    order in which they were claimed; else None."""
+    if not isinstance(settlements, Completions) or len(settlements) < LEAST:
+        return None
+    epochs = set(settlements.epochs)
+    return _digest(settlements.ids, epochs.pop()) if len(epochs) == 1 else None
+
+
+def whole_range(tx: rows.Tx, jobs_digest: bytes) -> WholeRange | None:
+    found = rows.first(tx, SQL["of_jobs"], {"jobs_digest": jobs_digest})
+    return None if found is None else WholeRange._make(found)
+
+
+def complete(tx: rows.Tx, whole: WholeRange, now: Moment, *, keep: bool) -> None:
+    """Complete all jobs of a range: since they were claimed, nothing was written about them. Unless
+    they are kept, those go whose ids were not chosen by clients."""
+    ns = json.loads(whole.ns)
+    params = {**whole._asdict(), "ns": rows.numbers(ns), "now": now}
+    if keep:
+        tx.execute(SQL["complete"], params)
+    else:
+        tx.execute(SQL["complete_gone"], params)
+        if tx.changes() < len(ns):
+            tx.execute(SQL["complete"], params)
+            tx.execute(HIDE, params)
+    tx.execute(SQL["close"], params)
+
+
+def _digest(ids: Sequence[str], epoch: int) -> bytes:
+    return blake2b(f"{epoch}:{' '.join(ids)}".encode(), digest_size=16).digest()

@@ -1,0 +1,135 @@
+"""Jobs that a worker takes together are one record in SQLite, until one of them is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from oncue.clock import FakeClock
+from oncue.core.fencing import Completions, Settlement
+from oncue.core.job import Claimed, NewJob
+from oncue.core.lifecycle import State, Verb
+from oncue.core.queue import Queue
+from oncue.core.sharing import Taker
+from oncue.stores.sqlite import SqliteStore, rows
+from oncue.stores.sqlite.statements import load
+from oncue.stores.sqlite.worker_ranges import LEAST
+from tests.unit.statements import Statements
+
+NOW = FakeClock().now()
+Q = Queue("q")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "jobs.db", FakeClock())
+    yield store
+    store.close()
+
+
+def add(store: SqliteStore, number: int, timeout_seconds: float | None = None) -> None:
+    new = NewJob("", "q", NOW, b"{}", 0, NOW, timeout_seconds=timeout_seconds)
+    store.insert([new._replace(id=f"job-{n:05}") for n in range(number)], NOW)
+
+
+def take(store: SqliteStore, number: int, queue: Queue = Q) -> list[Claimed]:
+    taker = Taker("ada", number, is_near=True, together=True)
+    [claims] = store.claim([queue], [taker], NOW, nonce="n")
+    assert len(claims) == number
+    return claims
+
+
+def claims_of_their_own(store: SqliteStore) -> int:
+    statement = "SELECT count(*) FROM jobs WHERE state = 'dispatched'"
+    return int(store.db.write(lambda tx: tx.execute(statement).get))
+
+
+def complete(store: SqliteStore, claims: list[Claimed]) -> bool:
+    writes = Completions([one.id for one in claims], [one.epoch for one in claims])
+    return store.settle(writes, NOW).refused == {}
+
+
+def complete_with_results(store: SqliteStore, claims: list[Claimed]) -> bool:
+    writes = [Settlement(one.id, one.epoch, Verb.COMPLETE, b"1") for one in claims]
+    return store.settle(writes, NOW).refused == {}
+
+
+@pytest.mark.parametrize("completed", [complete, complete_with_results])
+def test_a_batch_costs_the_same_statements_however_many_jobs_it_has(
+    store: SqliteStore, completed: Callable[[SqliteStore, list[Claimed]], bool]
+) -> None:
+    def statements_for(number: int) -> set[str]:
+        add(store, number)
+        statements = Statements(store)
+        assert completed(store, take(store, number))
+        statements.stop()
+        store.db.write(lambda tx: tx.execute("DELETE FROM jobs"))
+        return set(statements.all)
+
+    statements_for(LEAST)  # the settings of the queue are read once
+    assert statements_for(LEAST) == statements_for(5 * LEAST)
+
+
+@pytest.mark.parametrize("number", [LEAST - 1, LEAST])
+def test_many_are_one_record_and_few_are_not(store: SqliteStore, number: int) -> None:
+    add(store, number)
+    take(store, number)
+    assert claims_of_their_own(store) == (0 if number == LEAST else number)
+    assert store.get("job-00007") is not None
+    assert claims_of_their_own(store) == number
+
+
+def test_a_new_job_that_clashes_with_none_leaves_them_one_record(store: SqliteStore) -> None:
+    add(store, LEAST)
+    take(store, LEAST)
+    assert store.insert([NewJob("mine", "q", NOW, b"{}", 0, NOW, digest=b"d", key="k")], NOW) == {}
+    assert claims_of_their_own(store) == 0
+
+
+def test_whoever_looks_at_another_job_leaves_them_one_record(store: SqliteStore) -> None:
+    add(store, LEAST)
+    claims = take(store, LEAST)
+    store.insert([NewJob("other", "other", NOW, b"{}", 0, NOW)], NOW)
+    [[other]] = store.claim([Queue("other")], [Taker("bob", 1)], NOW, nonce="m")
+    assert store.get("other") is not None
+    assert store.interruptions([(other.id, other.epoch)]) == {}
+    assert claims_of_their_own(store) == 1
+    assert store.interruptions([(claims[0].id, claims[0].epoch)]) == {}
+    assert claims_of_their_own(store) == 1 + LEAST
+
+
+@pytest.mark.parametrize("of_queue", [None, 5.0])
+def test_jobs_and_queues_with_a_timeout_have_claims_of_their_own(
+    store: SqliteStore, of_queue: float | None
+) -> None:
+    add(store, LEAST, timeout_seconds=5.0 if of_queue is None else None)
+    take(store, LEAST, Queue("q", timeout_seconds=of_queue))
+    assert claims_of_their_own(store) == LEAST
+
+
+def test_a_program_of_the_step_before_that_takes_the_range_over_splits_it(
+    store: SqliteStore,
+) -> None:
+    add(store, LEAST)
+    claims = take(store, LEAST)
+    later = claims[0].lease_until
+    params = {"queue": "q", "now": later, "dispatcher": None}
+    store.db.write(lambda tx: tx.execute(load("ranges")["take_over"], params))
+    assert claims_of_their_own(store) == LEAST
+    job = store.get(claims[0].id)
+    assert job is not None
+    assert (job.state, job.worker, job.epoch) == (State.DISPATCHED, "ada", claims[0].epoch)
+    assert complete(store, claims)
+
+
+def test_a_batch_outlives_the_process_that_took_it(store: SqliteStore) -> None:
+    add(store, LEAST)
+    claims = take(store, LEAST)
+    store.close()
+    again = SqliteStore(store.db.path, FakeClock())
+    assert complete(again, claims)
+    with again.db.reading() as tx:
+        assert rows.fetch(tx, "SELECT 1 FROM ranges WHERE nonce IS NOT NULL") == []
+    again.close()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from oncue.core.errors import HeldByOthers, OncueError, StoreUnavailable
+from oncue.core.errors import HeldByOthers, InvalidInput, OncueError, StoreUnavailable
 from oncue.core.fencing import Settlement
 from oncue.core.job import Claimed, Job, NewJob
 from oncue.core.lease import Touch, Touched
 from oncue.core.lifecycle import State, Verb
 from oncue.core.sharing import Taker
+from oncue.core.steps import driven_async
 from oncue.engine.claiming import Claiming
 from oncue.scheduler import Scheduler
 from oncue.usecases import intake, reporting, storing
@@ -24,8 +25,6 @@ from oncue.usecases.storing import Tally
 
 P = ParamSpec("P")
 T = TypeVar("T")
-A = TypeVar("A")
-Q = TypeVar("Q")
 TOGETHER = 5000  # requests that are done by one call
 CLAIMS_TOGETHER = 64
 
@@ -44,11 +43,22 @@ class AsyncScheduler:
     any other method of it. The rest is for servers. It is closed with the scheduler."""
 
     def __init__(self, scheduler: Scheduler) -> None:
+        if not isinstance(scheduler, Scheduler):
+            raise InvalidInput(
+                "AsyncScheduler takes a Scheduler, as in AsyncScheduler(Scheduler("
+                "'sqlite:///jobs.db')), and was given something of type "
+                f"{type(scheduler).__name__}."
+            )
         self.scheduler = scheduler
         self._threads = scheduler.threads
         groups = scheduler.store.traits.groups
+        in_turn = groups == 1
         self._inserts: Gathering[NewJob, Job | None] = Gathering(
-            partial(insert_all, scheduler), self._threads, TOGETHER, groups=groups
+            partial(insert_all, scheduler),
+            scheduler.insert_thread if in_turn else self._threads,
+            TOGETHER,
+            groups=groups,
+            ahead=in_turn,
         )
         self._keyed_inserts: Gathering[NewJob, Job | None] = Gathering(
             partial(insert_all, scheduler), self._threads, TOGETHER, groups=groups
@@ -74,10 +84,15 @@ class AsyncScheduler:
     ) -> Job:
         """Store a job; it is durable when this returns. Arguments as in `Scheduler.schedule`; a
         `connection` is one of asyncio."""
-        new = self.scheduler.ready({**fields, "payload": payload})
+        fields["payload"] = payload
+        new = self.scheduler.ready(fields)
         if connection is not None:
             return storing.stored_one(new, await self._insert_within(connection, [new])).job
-        return await self.insert(new) or intake.as_stored(new)
+        try:
+            found = await self._gathered(new)
+        except HeldByOthers:
+            found = await self._insert_held(new)
+        return found or intake.as_stored(new)
 
     async def schedule_many(
         self, items: Iterable[Mapping[str, Any]], *, connection: object = None, **defaults: Any
@@ -89,24 +104,27 @@ class AsyncScheduler:
         async def store(jobs: Sequence[NewJob]) -> storing.StoredJobs:
             return storing.stored_all(jobs, await self._insert_within(connection, jobs))
 
-        return await _driven(self.scheduler._chunk_by_chunk(items, defaults), store)
+        return await driven_async(self.scheduler._chunk_by_chunk(items, defaults), store)
 
     async def _insert_within(self, connection: object, jobs: Sequence[NewJob]) -> storing.Met:
         """Store jobs in a transaction of the caller."""
         cue, insert = self.scheduler, outbox_of(self.scheduler.store).insert_async
         await self.call(cue.policies, jobs[0].queue)  # read off the loop's thread, for all queues
-        return await _driven(
+        return await driven_async(
             storing.inserting(cue, jobs),
             lambda wanted: insert(connection, wanted, cue.clock.now()),
         )
 
     async def insert(self, job: NewJob) -> Job | None:
         """Store a job that is ready; the job that was there before, or None: it is new."""
-        is_keyed = job.key is not None or job.digest is not None
         try:
-            return await (self._keyed_inserts if is_keyed else self._inserts).ask(job)
+            return await self._gathered(job)
         except HeldByOthers:
             return await self._insert_held(job)
+
+    def _gathered(self, job: NewJob) -> asyncio.Future[Job | None]:
+        is_keyed = job.key is not None or job.digest is not None
+        return (self._keyed_inserts if is_keyed else self._inserts).ask(job)
 
     async def _insert_held(self, job: NewJob) -> Job | None:
         """Ask again for a while, as `LocalJobs` does."""
@@ -208,14 +226,3 @@ class AsyncScheduler:
 
 def _released(claims: Sequence[Claimed]) -> list[Settlement]:
     return [Settlement(one.id, one.epoch, Verb.RELEASE) for one in claims]
-
-
-async def _driven(steps: Generator[Q, A, T], answer: Callable[[Q], Awaitable[A]]) -> T:
-    """`storing.driven` for asyncio."""
-    try:
-        asked = next(steps)
-        while True:
-            asked = steps.send(await answer(asked))
-    except StopIteration as end:
-        found: T = end.value
-        return found

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 from oncue.core.event import DEFAULT_BOUNDS, Bounds
 from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
-from oncue.engine.engine import Engine
 from oncue.engine.node import Node
 from oncue.engine.reporter import Reporter
 from oncue.forking import now_and_after_fork
 from oncue.ports.clock import Clock
 from oncue.ports.store import Store
-from oncue.sinks import open_sink
-from oncue.stores import open_store
+from oncue.stores import store_of
 from oncue.usecases.bulk import LocalBulk
 from oncue.usecases.claims import LocalClaims
 from oncue.usecases.nodes import LocalNodes
@@ -25,7 +23,8 @@ from oncue.usecases.rules import LocalRules
 from oncue.usecases.schedules import LocalSchedules
 from oncue.worker.handlers import Handler, Host
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the loops and the sinks are many modules, and most commands start none
+    from oncue.engine.engine import Engine
     from oncue.worker.source import ClaimSource
 
 THREADS = 32  # at most, that make calls for an event loop; those at the same time share a commit
@@ -44,9 +43,9 @@ class Scheduler(
     """Schedules work in a store, and does it or hands it over.
 
     `store` is a URL (`sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`,
-    `dynamodb://TABLE?region=eu-central-1`, `memory:`) or a store. `operation_limits` bounds what
-    one job may have of operations, in reports that are made here; `event_bounds`, how far off the
-    times of events may lie.
+    `postgresql://USER@HOST/DATABASE`, `dynamodb://TABLE?region=eu-central-1`, `memory:`) or a
+    store. `operation_limits` bounds what one job may have of operations, in reports that are made
+    here; `event_bounds`, how far off the times of events may lie.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Scheduler(
         operation_limits: OperationLimits = DEFAULT_LIMITS,
         event_bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
-        self.store = open_store(store, clock) if isinstance(store, str) else store
+        self.store = store_of(store, clock)
         self.clock = clock or self.store.clock
         self.operation_limits = operation_limits
         self._event_bounds = event_bounds
@@ -66,15 +65,31 @@ class Scheduler(
 
     def _renew(self) -> None:
         """What has locks, threads or counts of its own: made anew in a forked child."""
-        node = Node.of(self.store, self.clock)
-        self.policies, self.telemetry = node.policies, node.telemetry
-        self.engine = Engine(node, lambda url: open_sink(url, self.clock))
-        self.engine.pruner.bounds = self._event_bounds
+        self._node = Node.of(self.store, self.clock)
+        self.policies, self.telemetry = self._node.policies, self._node.telemetry
+        self._engine: Engine | None = None
+        self._making = Lock()
         self.threads = ThreadPoolExecutor(THREADS, "oncue-calls")
+        self.insert_thread = ThreadPoolExecutor(1, "oncue-inserts")
         self._unanswered = {}
         self.reporter = Reporter(self.store, self.clock)
         self._running = False
         self._starting = Lock()
+
+    @property
+    def engine(self) -> Engine:
+        with self._making:
+            if self._engine is None:
+                self._engine = self._new_engine()
+            return self._engine
+
+    def _new_engine(self) -> Engine:
+        from oncue.engine.engine import Engine
+        from oncue.sinks import open_sink
+
+        engine = Engine(self._node, lambda url: open_sink(url, self.clock))
+        engine.pruner.bounds = self._event_bounds
+        return engine
 
     def claim_source(self, worker: str) -> ClaimSource:
         """Where a worker of this name claims jobs and reports on them: the store."""
@@ -99,5 +114,6 @@ class Scheduler(
             self._running = False
             self.engine.stop(30.0)
         self.threads.shutdown()
+        self.insert_thread.shutdown()
         self.reporter.close()
         self.store.close()

@@ -50,5 +50,5 @@ if __name__ == "__main__":
     weather = sys.argv.pop(1)
     if weather == "hung":
         serve.GRACE_SECONDS = 1.0
-    with patch("oncue.scheduler.open_store", partial(open_hostile, weather)):
+    with patch("oncue.stores.open_store", partial(open_hostile, weather)):
         main()

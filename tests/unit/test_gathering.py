@@ -19,6 +19,12 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
+@pytest.fixture
+def one() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as one:
+        yield one
+
+
 class Groups:
     """Answers each number with its double, and remembers what came together."""
 
@@ -94,7 +100,87 @@ def test_many_requests_are_divided_among_the_groups_and_few_are_not(
     asyncio.run(main(31))
     asyncio.run(main(64))
     asyncio.run(main(400))
-    assert sorted(map(len, groups.done)) == [31, 32, 32, 100, 100, 100, 100]
+    assert sorted(map(len, groups.done)) == [31, 64, 100, 100, 100, 100]
+
+
+class Held:
+    """Calls that are made one after the other, each once it is let go."""
+
+    def __init__(self) -> None:
+        self.begun: list[list[int]] = []
+        self._open = threading.Semaphore(0)
+
+    def __call__(self, requests: list[int]) -> list[int]:
+        self.begun.append(requests)
+        assert self._open.acquire(timeout=20)
+        return requests
+
+    def let_go(self, calls: int = 1) -> None:
+        self._open.release(calls)
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def asking_again(gathering: Gathering[int, int], callers: int, times: int) -> Any:
+    async def caller(number: int) -> None:
+        for _ in range(times):
+            await gathering.ask(number)
+
+    return asyncio.gather(*map(caller, range(callers)))
+
+
+def test_many_are_divided_in_two_and_one_half_is_sent_ahead(one: ThreadPoolExecutor) -> None:
+    held = Held()
+
+    async def main() -> None:
+        gathering = Gathering[int, int](held, one, limit=1000, ahead=True)
+        asked = asking_again(gathering, callers=99, times=1)
+        await turns(2)
+        assert gathering._sent == 2
+        held.let_go(2)
+        await asked
+
+    asyncio.run(main())
+    assert held.begun == [list(range(50)), list(range(50, 99))]
+
+
+def test_what_is_sent_ahead_waits_in_the_thread_while_the_loop_goes_on(
+    one: ThreadPoolExecutor,
+) -> None:
+    held = Held()
+
+    async def main() -> None:
+        gathering = Gathering[int, int](held, one, limit=2, ahead=True)
+        asked = [gathering.ask(n) for n in range(4)]
+        await turns(1)
+        assert gathering._sent == 2
+        last = gathering.ask(4)
+        await turns(1)
+        assert gathering._sent == 2
+        held.let_go(3)
+        await asyncio.gather(*asked, last)
+
+    asyncio.run(main())
+    assert held.begun == [[0, 1], [2, 3], [4]]
+
+
+def test_a_few_are_not_sent_ahead_of_many_but_join_them(one: ThreadPoolExecutor) -> None:
+    """Otherwise each of them would be a group of its own for ever."""
+    held = Held()
+
+    async def main() -> None:
+        gathering = Gathering[int, int](held, one, limit=1000, ahead=True)
+        many = asking_again(gathering, callers=20, times=2)
+        await turns(2)
+        few = gathering.ask(100)
+        held.let_go(2)
+        await asyncio.gather(many, few)
+
+    asyncio.run(main())
+    assert [len(group) for group in held.begun] == [20, 21]
 
 
 def test_a_refusal_is_the_answer_to_its_own_request(threads: ThreadPoolExecutor) -> None:

@@ -145,7 +145,9 @@ class TestMany:
     def test_a_bad_item_is_named_with_what_is_stored(self, cue: Scheduler) -> None:
         items: list[dict[str, Any]] = [{} for _ in range(6000)]
         items[5500] = {"priority": 10}
-        with pytest.raises(InvalidInput, match="^item 5501/priority: .*The 5000 before") as caught:
+        with pytest.raises(
+            InvalidInput, match="^item 5501/priority: .*The first 5,000 are"
+        ) as caught:
             cue.schedule_many(items)
         assert caught.value.pointer == "item 5501/priority"
         assert cue.stats("default").counts[State.SCHEDULED] == 5000

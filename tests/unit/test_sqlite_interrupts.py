@@ -22,6 +22,7 @@ from oncue.core.job import NewJob
 from oncue.core.lifecycle import State
 from oncue.stores.sqlite import SqliteStore, writer
 from tests.unit.queued import Queued
+from tests.unit.statements import Statements
 
 SOON = 20.0  # only reached if something is broken
 NOW = FakeClock().now()
@@ -193,12 +194,6 @@ def test_a_transaction_that_was_left_open_does_not_lock_the_file_for_ever(
 
 
 def test_every_failing_call_fails_alone_and_the_others_share_commits(store: SqliteStore) -> None:
-    statements: list[str] = []
-
-    def note(_: object, statement: str, __: object) -> bool:
-        statements.append(statement)
-        return True
-
     def guilty() -> None:
         store.insert([new("half")], NOW)
         store.db.writer.connection.execute("INSERT INTO queues (name, paused) VALUES ('x', 7)")
@@ -208,7 +203,7 @@ def test_every_failing_call_fails_alone_and_the_others_share_commits(store: Sqli
             Queued(store, guilty if n in (7, 30) else partial(store.insert, [new(f"{n}")], NOW))
             for n in range(41)
         ]
-        store.db.writer.connection.exec_trace = note
+        statements = Statements(store)
     failed = [n for n, future in enumerate(futures) if future.exception(SOON) is not None]
     assert failed == [7, 30]
     assert store.stats("q").counts[State.SCHEDULED] == 39

@@ -268,7 +268,7 @@ def test_many_processes_may_create_the_same_file_at_once(path: Path) -> None:
         child.stdin.write("go\n")
         child.stdin.flush()
     said = [child.communicate(timeout=60)[1] for child in children]
-    assert [child.returncode for child in children] == [0] * 4, said
+    assert [child.returncode for child in children] == [0] * 4, "".join(said)
     with closing(SqliteStore(path)) as store:
         assert store.stats("default").counts[State.SCHEDULED] == 4
 

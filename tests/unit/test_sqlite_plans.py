@@ -16,7 +16,7 @@ from oncue.stores.sqlite.statements import load
 
 NOUNS = (
     *("jobs", "bulk", "claims", "ranges", "queues", "rules", "events", "schedules", "access"),
-    *("transfer", "rules_transfer", "leases", "watching", "nodes"),
+    *("transfer", "rules_transfer", "leases", "watching", "nodes", "worker_ranges"),
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "lapse_columns", "not_covered", "heard_outside"}
@@ -35,6 +35,7 @@ HOT = [
     *(("bulk", f"find_{one}") for one in ("taken", "ended", "owned", "keyed")),
     *(("bulk", name) for name in ("cancel", "stop", "run", "amend", "move_found")),
     *(("bulk", name) for name in ("keep_attempts", "revive_found")),
+    *(("worker_ranges", name) for name in ("complete", "complete_gone", "of_jobs", "around")),
     *(("queues", name) for name in ("prunable", "forgettable", "prune", "limits")),
 ]
 OF_JOBS = [
@@ -71,7 +72,8 @@ def plan_of(store: SqliteStore, statement: str) -> list[str]:
     own |= {"ns": rows.numbers([1, 2])}
     given: Any = {name: own[name] for name in wanted}
     if not wanted:
-        given = (5,) * len(set(re.findall(r"\?\d*", statement)))
+        numbered = set(re.findall(r"\?\d+", statement))
+        given = (5,) * (len(numbered) or statement.count("?"))
     with store.db.reading() as tx:
         return [row[3] for row in tx.execute(f"EXPLAIN QUERY PLAN {statement}", given)]
 
@@ -105,7 +107,7 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("ranges", "next_return", "jobs_put_off (queue=?"),
         ("ranges", "put_off", "jobs_id (id=?)"),
         ("watching", "moments", "jobs_ready (queue=? AND line>?)"),
-        ("watching", "moments", "jobs_ready (queue=? AND line=?)"),
+        ("watching", "moments", "jobs_ready (queue=? AND line=? AND (due_at,id)>(?,?))"),
         ("watching", "moments", "jobs_put_off (queue=?"),
         ("claims", "lapsed_claims", "jobs_live ("),
         ("claims", "expired", "jobs_expiring ("),
@@ -131,6 +133,12 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ),
         ("bulk", "move", "jobs_key (queue=? AND key=?)"),
         ("bulk", "revive", "jobs_key (queue=? AND key=?)"),
+        *(
+            ("worker_ranges", name, "ranges_of_workers")
+            for name in ("all", "around", "of_jobs", "next_lapse")
+        ),
+        ("worker_ranges", "around", "jobs_id (id=?)"),
+        ("worker_ranges", "complete", "INTEGER PRIMARY KEY"),
         ("queues", "prunable", "jobs_finished (queue=? AND finished_at"),
         ("queues", "oldest_finished", "jobs_finished (queue=?"),
         ("queues", "count_live", "jobs_taken (queue=?)"),

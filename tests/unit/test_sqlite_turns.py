@@ -15,6 +15,7 @@ import pytest
 from oncue import Scheduler, StoreUnavailable
 from oncue.clock import FakeClock
 from oncue.stores.sqlite import SqliteStore, connection, turnstile
+from tests.unit.statements import Statements
 
 SOON = 20.0
 
@@ -85,6 +86,33 @@ def test_a_turnstile_that_is_never_left_is_passed_by(
     finally:
         os.close(stopped)
     assert sum(cue.stats("default").counts.values()) == 3
+
+
+def test_a_job_is_not_stored_at_once_past_one_that_waits(
+    path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turnstile, "TURN_SECONDS", 0.001)
+    cue = Scheduler(store)
+    cue.schedule()
+    statements = Statements(store)
+    cue.schedule()
+    waiting = os.open(f"{path}-wal", os.O_RDONLY)
+    fcntl.flock(waiting, fcntl.LOCK_EX)
+    cue.schedule()
+    os.close(waiting)
+    cue.schedule()
+    words = [statement.split()[0] for statement in statements.all]
+    assert words == ["INSERT", "BEGIN", "INSERT", "COMMIT", "INSERT"]
+
+
+def test_whether_one_waits_is_not_known_where_there_are_no_such_locks() -> None:
+    free = turnstile.Turnstile()
+    assert free.is_free()
+    reading, writing = os.pipe()
+    os.close(reading)
+    os.close(writing)
+    free._file = reading  # no file: the system refuses
+    assert free.is_free()
 
 
 def test_a_file_system_without_such_locks_is_used_without_turns(

@@ -25,11 +25,13 @@ from oncue.core.queue import (
 )
 from oncue.core.recurrence import begun
 from oncue.core.schedule import Schedule, check_schedule
+from oncue.core.sharing import Taker
 from oncue.ports.sink import Refusal
 from oncue.stores.sqlite import SqliteStore, rows, watching
 from oncue.stores.sqlite.connection import connect
 from oncue.stores.sqlite.settings import queue_settings
 from oncue.stores.sqlite.watching import News, OtherProcesses, settings_revision
+from oncue.stores.sqlite.worker_ranges import LEAST
 from oncue.usecases.queues import put_queue, set_paused
 from tests.contract.desk import claim_due
 from tests.contract.pruning import prune
@@ -66,6 +68,13 @@ def told(store: SqliteStore, *queues: str) -> list[News]:
     """What listeners of this store are told next."""
     with store.db.reading() as tx:
         return store.db.watching.others.news(tx, queues)
+
+
+def take_together(store: SqliteStore) -> None:
+    store.insert([new(f"a-{n:03}") for n in range(LEAST)], NOW)
+    taker = Taker("w", LEAST, is_near=True, together=True)
+    [claims] = store.claim([Queue("out")], [taker], NOW, nonce="n")
+    assert len(claims) == LEAST
 
 
 class Ear:
@@ -119,6 +128,27 @@ def test_due_work_that_cannot_be_taken_is_told_once(here: SqliteStore, there: Sq
     ear = Ear(here, "full", "rated", "out")
     there.insert([new("c", "elsewhere"), new("d", due_in=7_200_000)], NOW)
     assert ear.hear() == []
+
+
+def test_work_behind_what_a_worker_took_together_is_told(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    take_together(there)
+    ear = Ear(here, "out")
+    for priority in (0, 9):
+        there.insert([new(f"b-{priority}", due_in=1)._replace(priority=priority)], NOW)
+        assert ("out", NOW + 1) in ear.hear()
+
+
+def test_work_that_comes_back_among_what_a_worker_took_together_is_told(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    there.insert([new("back", due_in=-1)], NOW)
+    [claimed] = claim_due(there, [Queue("out")], "w", 1, NOW)
+    take_together(there)
+    ear = Ear(here, "out")
+    there.settle([Settlement(claimed.id, claimed.epoch, Verb.RELEASE)], NOW)
+    assert ("out", NOW - 1) in ear.hear()
 
 
 def test_the_moment_of_a_job_that_is_put_off_is_told(here: SqliteStore, there: SqliteStore) -> None:

@@ -21,10 +21,12 @@ from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
 from oncue.scheduler import Scheduler
 from oncue.stores.relational import rows as relational_rows
-from oncue.stores.sqlite import SqliteStore, listing, rows
+from oncue.stores.sqlite import SqliteStore, lines, listing, rows
+from oncue.stores.sqlite.jobs import AT_ONCE, AT_ONCE_QUEUES
 from tests.contract.changing import CANCEL
 from tests.contract.desk import claim_due, together
 from tests.unit.queued import Queued
+from tests.unit.statements import Statements
 
 SOON = 20.0  # only reached if something is broken
 NOW = FakeClock().now()
@@ -39,24 +41,6 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 def new(job_id: str, queue: str = "q") -> NewJob:
     return NewJob(job_id, queue, NOW, b"{}", 0, NOW)
-
-
-class Statements:
-    """What the writer's connection is told, as it is told."""
-
-    def __init__(self, store: SqliteStore, *, locked: bool = False) -> None:
-        self.locked = locked
-        self.all: list[str] = []
-        store.db.writer.connection.exec_trace = self._note
-
-    def _note(self, _: object, statement: str, __: object) -> bool:
-        self.all.append(statement)
-        if self.locked and statement == "BEGIN IMMEDIATE":
-            raise apsw.BusyError("locked")
-        return True
-
-    def count(self, word: str) -> int:
-        return sum(statement.startswith(word) for statement in self.all)
 
 
 class Gate:
@@ -85,6 +69,75 @@ def test_calls_that_come_together_share_a_commit(store: SqliteStore) -> None:
     assert [future.result(SOON) for future in waiting] == [{}] * 50
     assert statements.count("COMMIT") == 2
     assert store.stats("q").counts[State.SCHEDULED] == 50
+
+
+def test_a_few_plain_jobs_are_stored_by_one_statement(store: SqliteStore) -> None:
+    queues = [f"q{n}" for n in range(AT_ONCE_QUEUES)]
+    store.insert([new(queue, queue) for queue in queues], NOW)  # which makes the queues
+    statements = Statements(store)
+    sizes = (1, 2, 3, 64, 65, AT_ONCE)
+    for size in sizes:
+        jobs = [new(f"{size}-{n}", queues[n % len(queues)]) for n in range(size)]
+        assert store.insert(jobs, NOW) == {}
+    assert statements.count("INSERT INTO jobs") == len(statements.all) == len(sizes)
+    stored = sum(store.stats(queue).counts[State.SCHEDULED] for queue in queues)
+    assert stored == len(queues) + sum(sizes)
+    found = store.get("65-64")
+    assert found is not None
+    assert (found.payload_json, found.due_at) == (b"{}", found.created_at)
+
+
+def test_more_jobs_or_queues_are_stored_in_a_transaction(store: SqliteStore) -> None:
+    queues = [f"q{n}" for n in range(AT_ONCE_QUEUES + 1)]
+    store.insert([new(queue, queue) for queue in queues], NOW)
+    statements = Statements(store)
+    store.insert([new(f"again {queue}", queue) for queue in queues], NOW)
+    store.insert([new(f"j{n}", "q0") for n in range(AT_ONCE + 1)], NOW)
+    assert statements.count("BEGIN") == 2
+    assert store.stats("q0").counts[State.SCHEDULED] == AT_ONCE + 3
+
+
+def test_jobs_of_a_queue_that_another_process_has_deleted_make_it_again(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    store.insert([new("a")], NOW)
+    with closing(SqliteStore(tmp_path / "jobs.db", FakeClock())) as other:
+        other.change(["a"], CANCEL, NOW)
+        assert other.delete_queue("q", NOW, 9).outcome == "deleted"
+    assert store.insert([new("b")], NOW) == {}
+    assert [queue.name for queue in store.queues()] == ["q"]
+
+
+def test_a_queue_that_was_deleted_before_a_statement_of_another_queue_is_made_again(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """That statement notices that another process has committed."""
+    store.insert([new("a"), new("b", "other")], NOW)
+    with closing(SqliteStore(tmp_path / "jobs.db", FakeClock())) as other:
+        other.change(["a"], CANCEL, NOW)
+        assert other.delete_queue("q", NOW, 9).outcome == "deleted"
+    assert store.insert([new("c", "other")], NOW) == {}
+    assert store.insert([new("d")._replace(key="not plain")], NOW) == {}
+    assert {queue.name for queue in store.queues()} == {"q", "other"}
+
+
+def test_jobs_that_clash_are_found_out_one_by_one(store: SqliteStore) -> None:
+    store.insert([new("a")], NOW)
+    told: list[object] = []
+    store.watch(lambda queue, due_at: told.append(queue))
+    clashes = store.insert([new("a"), new("b")], NOW)
+    assert {at: clash.job.id for at, clash in clashes.items()} == {0: "a"}
+    assert store.get("b") is not None
+    assert told == ["q"]
+
+
+def test_listeners_are_told_of_jobs_that_were_stored_at_once(store: SqliteStore) -> None:
+    store.insert([new("a")], NOW)
+    told: list[object] = []
+    store.watch(lambda queue, due_at: told.append((queue, due_at)))
+    later = new("c")._replace(due_at=NOW + 5)
+    store.insert([later, new("b")._replace(due_at=NOW + 3)], NOW)
+    assert told == [("q", NOW + 3)]
 
 
 class CountedName(str):
@@ -245,10 +298,10 @@ def test_a_range_claim_leaves_every_other_write_synced(store: SqliteStore) -> No
 
 def test_durability_is_back_after_a_range_claim_that_failed(store: SqliteStore) -> None:
     store.insert([new("a")], NOW)
-    Statements(store, locked=True)
+    statements = Statements(store, locked=True)
     with pytest.raises(StoreUnavailable):
         store.claim_range(Queue("q", sink="log:"), "d", 10, NOW, lease_seconds=60)
-    store.db.writer.connection.exec_trace = None
+    statements.stop()
     assert store.db.writer.connection.execute("PRAGMA synchronous").get == 2
 
 
@@ -256,6 +309,7 @@ def test_what_is_read_at_once_is_bounded_by_its_size(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "BATCH_BYTES", 5)
+    monkeypatch.setattr(lines, "READ_TOGETHER", 1)
     store.insert([new(f"job-{n}") for n in range(9)], NOW)  # payloads of two bytes
     assert len(claim_due(store, [Queue("q")], "w", 9, NOW)) == 3
     taken = store.claim_range(Queue("q", sink="log:"), "d", 9, NOW, lease_seconds=60)

@@ -7,8 +7,10 @@ them are integers (see `moment`). `Job` is what people look at: moments are date
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from oncue.core.cursor import Cursor, Page
@@ -43,6 +45,17 @@ class NewJob(NamedTuple):
     former_digest: bytes | None = None
     """The digest of the same fields in jobs that were stored before numbers were compared by value:
     60 and 60.0 had different ones. None: it is the same."""
+
+
+_RARE: Callable[[NewJob], tuple[Any, ...]] = itemgetter(
+    slice(NewJob._fields.index("owner"), NewJob._fields.index("replace"))
+)
+_NOTHING_RARE = (None, None, None, None, None, None, 0)
+
+
+def are_plain(jobs: Iterable[NewJob]) -> bool:
+    """Whether they have nothing but a queue, a due time, a payload and a priority."""
+    return all(map(_NOTHING_RARE.__eq__, map(_RARE, jobs)))
 
 
 class Claimed(NamedTuple):

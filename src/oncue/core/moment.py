@@ -19,7 +19,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST: Moment = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last a datetime can hold
 EARLIEST: Moment = -62_135_596_800_000  # 0001-01-01, the first
 HORIZON_MS = 100 * 366 * 86_400_000  # how far ahead a due time may lie: a century
-_MILLISECOND = timedelta(milliseconds=1)
 RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
 )
@@ -28,14 +27,15 @@ OFFSET = 4  # its group
 
 def from_datetime(when: datetime, pointer: str = "") -> Moment:
     """The moment of an aware datetime, rounded up to the millisecond."""
-    if when.tzinfo is None or when.utcoffset() is None:
+    if when.tzinfo is not UTC and when.utcoffset() is None:
         raise InvalidInput(
             f"{when.isoformat()} has no time zone, so it does not name a moment. "
             "Use datetime.now(timezone.utc), or attach the zone you mean with "
             "when.replace(tzinfo=ZoneInfo('Europe/Paris')).",
             pointer,
         )
-    return -((EPOCH - when) // _MILLISECOND)
+    since = when - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1000 - (-since.microseconds // 1000)
 
 
 @lru_cache(maxsize=4096)  # jobs that come together share their moments

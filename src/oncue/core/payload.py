@@ -23,12 +23,12 @@ def encode(value: object, pointer: str = "/payload") -> bytes:
         raise _unwritable(problem, pointer) from None
     if len(text) > LIMIT_BYTES:
         raise TooLarge(
-            f"{len(text):,} bytes as JSON; at most {LIMIT_BYTES:,} are allowed. "
+            f"is {len(text):,} bytes as JSON; at most {LIMIT_BYTES:,} are allowed. "
             "Store the data elsewhere and send a reference to it.",
             pointer,
         )
-    # A single character is found five times as quickly as a word.
-    if (b"\\" in text and b"\\u0000" in text) or b"null" in text:
+    # By `find`, which is quicker than `in`; and a single character is found before a word is.
+    if text.find(b"null") >= 0 or (text.find(b"\\") >= 0 and b"\\u0000" in text):
         try:
             _inspect(msgspec.to_builtins(value), pointer)
         except RecursionError as problem:

@@ -29,6 +29,8 @@ class Migration(NamedTuple):
     """None: it is as it should be."""
     in_sql: bool = False
     """Whether every step can be done by its SQL."""
+    known: int | None = None
+    """The version that this program knows, if the store has a later one that it can use."""
 
 
 @contextmanager
@@ -76,10 +78,11 @@ def _of_database(url: str) -> Iterator[Migration]:
     from oncue.stores.postgresql.database import PgDatabase
 
     with closing(PgDatabase(address)) as db:
-        text, sql = schema.missing(db)
+        text, sql, version = schema.missing(db)
         steps = [MigrationStep(text, lambda: schema.migrate(db), sql)] if sql else []
-        place = f"{address.shown} ({address.schema})"
-        yield Migration(place, schema.wanted_schema(db), steps, in_sql=True)
+        place, wanted = f"{address.shown} ({address.schema})", schema.wanted_schema(db)
+        known = wanted if version > wanted else None
+        yield Migration(place, version, steps, in_sql=True, known=known)
 
 
 def lacks_tables(url: str) -> bool:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
-from importlib import resources
+from pathlib import Path
 
 _NAME = re.compile(r"^(?:-- .*\n)*-- name: (\w+)$", re.MULTILINE)
 _PART = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")
 
 
 class Statements:
-    def __init__(self, package: str, convert: Callable[[str], str] = str) -> None:
-        """Of the folder `sql` in that package. `convert`: what the driver takes, of each text."""
-        self._folder = resources.files(package) / "sql"
+    def __init__(self, module: str, convert: Callable[[str], str] = str) -> None:
+        """Of the folder `sql` beside this file. `convert`: what the driver takes, of each text."""
+        self._folder = Path(module).with_name("sql")
         self._convert = convert
         self._texts: dict[str, dict[str, str]] = {}
         self._loaded: dict[str, dict[str, str]] = {}
@@ -53,6 +53,6 @@ class Statements:
     @cached_property
     def migrations(self) -> tuple[str, ...]:
         """The migrations in order; the schema's version is how many of them were applied."""
-        files = [f for f in (self._folder / "migrations").iterdir() if f.name.endswith(".sql")]
-        texts = (f.read_text("utf-8") for f in sorted(files, key=lambda f: f.name))
+        files = sorted((self._folder / "migrations").glob("*.sql"))
+        texts = (file.read_text("utf-8") for file in files)
         return tuple(self._convert(text) for text in texts)

@@ -3,6 +3,10 @@
 The requests of one turn of the loop are one call; many are divided, if several calls may be made at
 a time. While they are under way, the next requests are gathered. So a busy loop makes large groups,
 and an idle one sends a request at once.
+
+Where calls are made one after the other, by one thread, a second one may be sent `ahead`: while the
+first is under way, the loop answers the callers of the one before and gathers the next. Otherwise
+the thread would have to wait for the loop, which keeps the interpreter until its turn is over.
 """
 
 from __future__ import annotations
@@ -10,12 +14,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, Generic, TypeVar
 
 from oncue.core.errors import StoreUnavailable
 
-WORTH_A_CALL = 32  # requests; fewer are not divided
+WORTH_A_CALL = 64  # requests; fewer are not divided
+WORTH_A_CALL_AHEAD = 32  # the same for a call that waits behind another
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -26,97 +31,127 @@ Requests that cannot be done must be refused before they come here: whatever `ap
 answer to the whole group. Nothing is done again, since it may have been done."""
 
 
-_Asked = tuple[list[Any], bool, asyncio.Future[Any]]
-"""The requests of a caller, whether it is one whose answer is the answer, and where that goes."""
+_ALONE = -1
+_Caller = tuple[int, asyncio.Future[Any]]
+"""How many requests a caller has, or `_ALONE` if it has one whose answer is the answer; and where
+that goes."""
 
 
 class Gathering(Generic[Q, A]):
     """For one event loop: groups of about `limit` requests at most, so many `groups` at a time."""
 
     def __init__(
-        self, apply: Apply[Q, A], threads: Executor, limit: int, *, groups: int = 1
+        self,
+        apply: Apply[Q, A],
+        threads: Executor,
+        limit: int,
+        *,
+        groups: int = 1,
+        ahead: bool = False,
     ) -> None:
         self._apply = apply
         self._threads = threads
         self._limit = limit
-        self._free = groups
-        self._gathered: list[_Asked] = []
-        self._count = 0  # of the gathered requests
+        self._groups = groups
+        self._ahead = ahead
+        self._worth = WORTH_A_CALL_AHEAD if ahead else WORTH_A_CALL
+        self._sent = 0  # groups that are not answered yet
+        self._under_way = 0  # requests in them
+        self._requests: list[Q] = []
+        self._callers: list[_Caller] = []
         self._flushing = False  # in this turn of the loop
 
     def ask(self, request: Q) -> asyncio.Future[A]:
         """The answer, once it is durable. Cancelling the future does not undo the request."""
-        return self._ask([request], True)
+        self._requests.append(request)
+        return self._answer_for(_ALONE)
 
     def ask_all(self, requests: list[Q]) -> asyncio.Future[list[A | BaseException]]:
         """The same for several, which are part of one group. Those that are refused have their
         error among the answers."""
-        return self._ask(requests, False)
+        self._requests += requests
+        return self._answer_for(len(requests))
 
-    def _ask(self, requests: list[Q], alone: bool) -> asyncio.Future[Any]:
+    def _answer_for(self, count: int) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
-        self._gathered.append((requests, alone, answer))
-        self._count += len(requests)
-        if self._free and not self._flushing:
-            self._flushing = True
-            loop.call_soon(self._flush, loop)
+        self._callers.append((count, answer))
+        if not self._flushing and self._sent < self._groups + self._ahead:
+            self._flush_soon(loop)
         return answer
+
+    def _flush_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """At the end of this turn of the loop."""
+        self._flushing = True
+        loop.call_soon(self._flush, loop)
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         self._flushing = False
-        while self._gathered and self._free:
-            self._free -= 1
-            self._send(loop, self._next_group())
+        while self._callers and self._may_send():
+            self._send(loop, *self._next_group())
 
-    def _next_group(self) -> list[_Asked]:
+    def _may_send(self) -> bool:
+        """A group that is sent ahead must not be much smaller than the one under way. Otherwise the
+        same few callers would be a group of their own each time, which costs as much as a large
+        one."""
+        is_even = 2 * len(self._requests) >= self._under_way
+        return self._sent < self._groups + (self._ahead and is_even)
+
+    def _next_group(self) -> tuple[list[Q], list[_Caller]]:
         """Whole requests of callers, in order, until there are enough. Many are divided among the
         calls that can be made at a time: while one is answered, the next is under way."""
-        callers = len(self._gathered)
-        limit = min(self._limit, max(WORTH_A_CALL, self._count // (self._free + 1)))
-        if self._count > limit:
-            sizes = accumulate([len(requests) for requests, _, _ in self._gathered])
-            callers = next(n for n, size in enumerate(sizes, 1) if size >= limit)
-        group = self._gathered[:callers]
-        del self._gathered[:callers]
-        return group
+        requests, callers = self._requests, self._callers
+        shares = self._groups + self._ahead - self._sent
+        limit = min(self._limit, max(self._worth, -(-len(requests) // shares)))
+        if len(requests) <= limit:
+            self._requests, self._callers = [], []
+            return requests, callers
+        sizes = enumerate(accumulate([abs(count) for count, _ in callers]), 1)
+        some, size = next((n, size) for n, size in sizes if size >= limit)
+        self._requests, self._callers = requests[size:], callers[some:]
+        return requests[:size], callers[:some]
 
-    def _send(self, loop: asyncio.AbstractEventLoop, group: list[_Asked]) -> None:
-        requests = [one for asked, _, _ in group for one in asked]
-        self._count -= len(requests)
+    def _send(
+        self, loop: asyncio.AbstractEventLoop, requests: list[Q], callers: list[_Caller]
+    ) -> None:
+        self._sent += 1
+        self._under_way += len(requests)
         try:
             done = self._threads.submit(self._apply, requests)
         except RuntimeError as error:  # it is closed, or no thread can be started
             away = StoreUnavailable(f"it is not known whether the call will be made ({error}).")
-            loop.call_soon(self._done, loop, group, [away] * len(requests))
+            loop.call_soon(self._done, loop, callers, [away] * len(requests))
             return
         done.add_done_callback(
             lambda future: loop.call_soon_threadsafe(
-                self._done, loop, group, _answers(future, len(requests))
+                self._done, loop, callers, _answers(future, len(requests))
             )
         )
 
     def _done(
         self,
         loop: asyncio.AbstractEventLoop,
-        group: list[_Asked],
+        callers: list[_Caller],
         answers: Sequence[A | BaseException],
     ) -> None:
-        self._free += 1
-        self._flush(loop)
-        start = 0
-        for requests, alone, waiting in group:
-            end = start + len(requests)
-            answer = answers[start] if alone else answers[start:end]
-            start = end
+        self._sent -= 1
+        self._under_way -= len(answers)
+        if not self._ahead:
+            self._flush(loop)
+        left = iter(answers)
+        for count, waiting in callers:
+            answer = next(left) if count == _ALONE else list(islice(left, count))
             if waiting.done():  # cancelled by its caller; it is done all the same
                 continue
-            if isinstance(answer, StopIteration):  # which a future does not take
-                waiting.set_exception(RuntimeError(repr(answer)))
-            elif isinstance(answer, BaseException):
-                waiting.set_exception(answer)
-            else:
+            if not isinstance(answer, BaseException):
                 waiting.set_result(answer)
+            elif isinstance(answer, StopIteration):  # which a future does not take
+                waiting.set_exception(RuntimeError(repr(answer)))
+            else:
+                waiting.set_exception(answer)
+        # After the turn of the callers that were answered: what they ask next is sent with it.
+        if self._ahead and self._callers and not self._flushing:
+            self._flush_soon(loop)
 
 
 def _answers(done: Future[Sequence[A | BaseException]], count: int) -> Sequence[A | BaseException]:

@@ -24,6 +24,7 @@ from oncue.core.explain import Backlog, Explanation, explain
 from oncue.core.job import History, Job, JobFilter, JobPage, NewJob
 from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import LATEST, Moment
+from oncue.core.steps import driven
 from oncue.core.text import quoted
 from oncue.engine.alarm import Alarm
 from oncue.usecases import intake, storing
@@ -80,7 +81,7 @@ class JobVerbs(ABC, Generic[T]):
         in full chunks before it is stored, and the error says how many. `connection`: as in
         `schedule`.
         """
-        return storing.driven(
+        return driven(
             self._chunk_by_chunk(items, defaults), lambda jobs: self.store_jobs(jobs, connection)
         )
 
@@ -115,7 +116,8 @@ class JobVerbs(ABC, Generic[T]):
                 if room <= 0:
                     break
         except errors.InvalidInput as problem:
-            stored = f" The {tally.accepted} before this chunk are stored."
+            count = tally.accepted
+            stored = f" The first {count:,} are stored." if count else " Nothing was stored."
             raise _at_item(problem, tally.accepted + len(chunk) + 1, stored) from None
         return chunk
 
@@ -241,7 +243,7 @@ class LocalJobs(Local, JobVerbs[NewJob]):
         insert = self.store.insert
         if connection is not None:
             insert = partial(outbox_of(self.store).insert, connection)
-        return storing.driven(steps, lambda wanted: insert(wanted, self.clock.now()))
+        return driven(steps, lambda wanted: insert(wanted, self.clock.now()))
 
     def job(self, job_id: str) -> Job:
         found = self.store.get(possible_id(job_id))
@@ -324,7 +326,8 @@ def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.
 
 
 def illegal(verb: str, job: Job, why: str = "") -> errors.IllegalState:
-    return errors.IllegalState(f"cannot {verb} job {job.id}: it is {job.state}{why}.", job.state)
+    told = f"cannot {verb} job {job.id}: it {job.state.in_words}{why}."
+    return errors.IllegalState(told, job.state)
 
 
 def unknown(job_id: str) -> errors.NotFound:

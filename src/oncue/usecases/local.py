@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,9 +28,13 @@ class Local:
     clock: Clock
     policies: Policies
     telemetry: Telemetry
-    engine: Engine
     reporter: Reporter
     operation_limits: OperationLimits
+
+    @property
+    @abstractmethod
+    def engine(self) -> Engine:
+        """Made when it is first asked for: most calls need none."""
 
     def _sink_bounds(self, queue: str) -> PayloadBounds | None:
         """What the sink of a queue takes; None: everything."""

@@ -1,12 +1,11 @@
-"""What becomes of jobs that are to be stored: asked for step by step, by callers that wait for the
-store and by callers of asyncio."""
+"""What becomes of jobs that are to be stored: asked for step by step (`core/steps.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from oncue.core import errors
 from oncue.core.job import Job, NewJob
@@ -19,9 +18,6 @@ HELD_SECONDS = 4.0  # for which a job waits for a transaction of others; HTTP ca
 HELD_REST_SECONDS = 0.05  # between two attempts, each of which waits a little, too
 _QUEUE = itemgetter(NewJob._fields.index("queue"))  # by position: it is asked for every job
 
-A = TypeVar("A")
-Q = TypeVar("Q")
-T = TypeVar("T")
 Met = Mapping[int, Job | errors.OncueError]
 """By position, of jobs that were not stored: the job that was there, or why it is refused."""
 
@@ -60,17 +56,6 @@ class Tally:
             self.ids += [job_id for job_id in stored.ids if job_id is not None]
         else:
             self.ids.clear()
-
-
-def driven(steps: Generator[Q, A, T], answer: Callable[[Q], A]) -> T:
-    """What comes of these steps, each of which asks for something."""
-    try:
-        asked = next(steps)
-        while True:
-            asked = steps.send(answer(asked))
-    except StopIteration as end:
-        found: T = end.value
-        return found
 
 
 def inserting(

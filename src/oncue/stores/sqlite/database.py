@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
@@ -165,6 +165,30 @@ class Database:
         for queue, due_at in dues.items():
             self.tell(queue, due_at)
         self.known_queues |= new  # after the news, which is left if the transaction is undone
+
+    def insert_at_once(
+        self, statement: str, params: Sequence[Any], count: int, dues: Mapping[str, Moment]
+    ) -> bool:
+        """Insert so many jobs by one statement, if that is possible now: see `Writer.at_once`. The
+        first of each of these queues is due at this moment. If one of the queues is not there, the
+        statement must insert nothing."""
+        self._refuse_after_fork()
+
+        def insert(tx: SqliteTx) -> bool:
+            if self.watching.has_news:
+                return False
+            for queue, due_at in dues.items():  # before: Ctrl-C may come right after the commit
+                self.tell(queue, due_at)
+            with suppress(apsw.ConstraintError, apsw.BusyError):
+                tx.execute(statement, params)
+                if tx.changes() == count:
+                    if self.watching.committed_at_once():
+                        self.known_queues = set(dues)
+                    return True
+            self.watching.undone()
+            return False
+
+        return dues.keys() <= self.known_queues and self.writer.at_once(insert)
 
     def tell_room(self, queue: str) -> None:
         """Note, inside a write, that a job of the queue is no longer under way: a queue at its

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import chain
 from operator import itemgetter
 
@@ -11,11 +12,11 @@ import apsw
 
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.cursor import MOST_ITEMS, Cursor
-from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob
+from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, are_plain
 from oncue.core.moment import LATEST, Moment
 from oncue.core.operations import OperationPages, history_with, start_of
 from oncue.ports.jobs import Clash
-from oncue.stores.sqlite import rows
+from oncue.stores.sqlite import rows, worker_ranges
 from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import held_claims, record
 from oncue.stores.sqlite.listing import page
@@ -28,6 +29,10 @@ _DUE_OF = itemgetter(NewJob._fields.index("due_at"))
 _PLACE_OF = itemgetter(*map(NewJob._fields.index, ("queue", "due_at")))
 _COLUMNS_OF = itemgetter(slice(_INSERTED))
 _ROWS = 64
+_PLAIN = 6  # how many fields a plain job has
+_PLAIN_OF = itemgetter(slice(_PLAIN))
+AT_ONCE = 1024  # jobs that one statement stores; apsw keeps no statement of more than 16 KB
+AT_ONCE_QUEUES = 8  # of which they may be
 
 
 def _many_rows(statement: str, count: int) -> str:
@@ -46,12 +51,12 @@ _INSERT_ROWS = _many_rows(SQL["insert"], _ROWS)
 
 class SqliteJobs(StorePart):
     def get(self, job_id: str) -> Job | None:
-        with self.db.reading() as tx:
+        with worker_ranges.reading(self.db, "around", ids=rows.sought([job_id])) as tx:
             return rows.get_job(tx, job_id)
 
     def history(self, job_id: str, after: Cursor | None = None, limit: int = MOST_ITEMS) -> History:
         start = start_of(after)
-        with self.db.reading() as tx:
+        with worker_ranges.reading(self.db, "around", ids=rows.sought([job_id])) as tx:
             row = rows.first(tx, SQL["number"], {"id": job_id})
             if row is None:
                 return History()
@@ -72,16 +77,34 @@ class SqliteJobs(StorePart):
                 record(tx, [(held.n, one)])
 
     def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
-        with self.db.reading() as tx:
+        with worker_ranges.reading(self.db) as tx:
             return page(tx, wanted, after, limit)
 
+    def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
+        if 0 < len(jobs) <= AT_ONCE and are_plain(jobs) and self._insert_at_once(jobs):
+            return {}
+        return self._insert(jobs, now)
+
+    def _insert_at_once(self, jobs: Sequence[NewJob]) -> bool:
+        """Store plain jobs if nobody else writes, and if nothing clashes: whether that was done."""
+        dues = _earliest(jobs)
+        if len(dues) > AT_ONCE_QUEUES:
+            return False
+        places, names = _places(len(jobs)), _places(len(dues))
+        params = [
+            *chain.from_iterable(map(_PLAIN_OF, _in_order(jobs))),
+            *[None] * (_PLAIN * (places - len(jobs))),
+            *dues,
+            *[None] * (names - len(dues)),
+            len(dues),
+        ]
+        return self.db.insert_at_once(_insert_in(places, names), params, len(jobs), dues)
+
     @writing
-    def insert(self, tx: rows.Tx, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
+    def _insert(self, tx: rows.Tx, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:
         if any(job.digest is not None or job.key is not None for job in jobs):
             return self._insert_one_by_one(tx, jobs, now)
-        # In the order of the index of what waits: then jobs that are due at random times change
-        # each page of it once, not once for each job.
-        ordered = sorted(jobs, key=_PLACE_OF) if len(jobs) > 1 else jobs
+        ordered = _in_order(jobs)
         inserted = _insert_all(tx, ordered)
         self.db.arrived(tx, _earliest(jobs))
         if inserted == len(jobs):
@@ -108,6 +131,7 @@ class SqliteJobs(StorePart):
     def _clash(self, tx: rows.Tx, job: NewJob, now: Moment) -> Clash | None:
         held = rows.first(tx, SQL["digest"], {"id": job.id})
         if held is not None:
+            worker_ranges.split_all(tx, "around", {"ids": rows.texts([job.id])})
             row = rows.first(tx, SQL["get_even_hidden"], {"id": job.id})
             return Clash(of_same_id(job, held[0]), rows.job(row))
         if job.key is None:
@@ -116,6 +140,7 @@ class SqliteJobs(StorePart):
         if holder is None:
             return None
         params = {"id": holder[0]}
+        worker_ranges.split_all(tx, "around", {"ids": rows.texts(holder)})
         existing = rows.job(rows.first(tx, SQL["get"], params))
         kind = of_same_key(job, existing.state)
         if kind == "replaced":
@@ -123,6 +148,28 @@ class SqliteJobs(StorePart):
             tx.execute(SQL["replace"], params | change)
             existing = rows.job(rows.first(tx, SQL["get"], params))
         return Clash(kind, existing)
+
+
+def _in_order(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+    """In that of the index of what waits: then jobs that are due at random times change each page
+    of it once, not once for each job."""
+    if len(jobs) == 1:
+        return jobs
+    is_one_queue = len(set(map(_QUEUE_OF, jobs))) == 1
+    return sorted(jobs, key=_DUE_OF if is_one_queue else _PLACE_OF)
+
+
+def _places(count: int) -> int:
+    """As many, or more: a power of two, so that there are few different statements."""
+    return 1 << (count - 1).bit_length()
+
+
+@cache
+def _insert_in(places: int, names: int) -> str:
+    """The statement with so many places for jobs, and for names of queues."""
+    row = "(" + ",".join("?" * _PLAIN) + ")"
+    statement = SQL["insert_at_once"].replace(row, ",".join([row] * places))
+    return statement.replace("IN (?)", f"IN ({','.join('?' * names)})")
 
 
 def _earliest(jobs: Sequence[NewJob]) -> dict[str, Moment]:

@@ -118,13 +118,20 @@ def _is_unused(place: str) -> bool:
 def users_of_another(path: str | Path) -> list[int]:
     """Processes that use the log beside this file for another file, which was here before. Empty
     where the system does not tell."""
+    # Twice: while others open and close the file, its log comes and goes, also under a number that
+    # another file had when it was looked at.
+    pids = _users_of_another(path)
+    return sorted(pids & _users_of_another(path)) if pids else []
+
+
+def _users_of_another(path: str | Path) -> set[int]:
     place = os.path.realpath(path)
     index = identity(f"{place}-shm")
     if index is None:
-        return []
+        return set()
     # SQLite locks a byte of the log's index as long as the log is open, and a part of the file.
     users, owners = (_holders_of(one) for one in (index, identity(place)))
-    return [pid for pid in sorted(users - owners) if _uses(pid, index, but_not=identity(place))]
+    return {pid for pid in users - owners if _uses(pid, index, but_not=identity(place))}
 
 
 def _holders_of(file: Identity | None) -> set[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oncue.stores.statements import Statements
 
-_OWN = Statements("oncue.stores.sqlite")
+_OWN = Statements(__file__)
 load = _OWN.load
 
 

@@ -8,9 +8,12 @@ busy process therefore stands behind the one that waits already.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
+from functools import cache
+from typing import Any
 
 from oncue.clock import SystemClock
 from oncue.stores.sqlite import connection as limits
@@ -34,6 +37,8 @@ class Turnstile:
         self._held = False
         self._without_until = 0.0
         self._waiting_since = 0.0
+        self.patient = True
+        """Whether `wait_for_lock` waits. Otherwise a lock that is taken is an error at once."""
 
     def open(self, log: str) -> None:
         """After a connection has read the database: then the log is there, and stays."""
@@ -50,6 +55,7 @@ class Turnstile:
 
     def enter(self) -> None:
         """Wait for a turn, but not for ever."""
+        self.patient = True  # Ctrl-C may have left it otherwise
         if self._taken():
             return
         began = _monotonic()
@@ -66,8 +72,21 @@ class Turnstile:
             fcntl.flock(self._file, fcntl.LOCK_UN)
             self._held = False
 
+    def is_free(self) -> bool:
+        """Whether nobody waits for a turn. No other thread runs meanwhile, as one would with
+        `fcntl`."""
+        if self._file is None:
+            return True
+        flock, why = _flock()
+        if flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB) == 0:
+            flock(self._file, fcntl.LOCK_UN)
+            return True
+        return bool(why() != errno.EWOULDBLOCK)  # else there is no such lock here
+
     def wait_for_lock(self, tries: int) -> bool:
         """SQLite's busy handler. Only one process at a time waits here, so it looks often."""
+        if not self.patient:
+            return False
         now = _monotonic()
         if tries == 0:
             self._waiting_since = now
@@ -89,6 +108,15 @@ class Turnstile:
         except OSError:  # there is no such lock here
             self._held = False
         return True
+
+
+@cache
+def _flock() -> tuple[Any, Any]:
+    """The function of the system, called without letting other threads run, and what tells why it
+    failed."""
+    import ctypes  # takes milliseconds, which not every program needs
+
+    return ctypes.PyDLL(None, use_errno=True).flock, ctypes.get_errno
 
 
 def _rest(waited: float) -> None:

@@ -155,6 +155,24 @@ class Watching:
             self._tell(queue, due_at)
         self._news.clear()
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something is noted, perhaps by a call that was interrupted or failed."""
+        return bool(self._news)
+
+    def undone(self) -> None:
+        """Nothing was stored, so what was noted is not told."""
+        self._news.clear()
+
+    def committed_at_once(self) -> bool:
+        """As `committed`, after a transaction of one statement, which has no beginning. Whether
+        another process has committed since the transaction before it."""
+        seen = self._commits_seen
+        others = seen is None or self._writer.connection.data_version() != seen + 1
+        self._others_wrote = self._others_wrote or others
+        self.committed()
+        return others
+
     def forget_version(self) -> None:
         """The connection is given up: the versions of the next one begin anew."""
         self._version = self._commits_seen = None

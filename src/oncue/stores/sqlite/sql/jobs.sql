@@ -3,6 +3,14 @@ INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, 
                   expires_at, max_attempts, timeout_seconds, digest, epoch)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 
+-- A transaction of its own, which stores nothing if one of the queues is missing. Rows and names of
+-- queues have as many places as are needed; those that are empty are passed over.
+-- name: insert_at_once
+INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at)
+SELECT column1, column2, column3, column4, column5, column6, column6
+FROM (VALUES (?,?,?,?,?,?))
+WHERE column1 IS NOT NULL AND (SELECT count(*) FROM queues WHERE name IN (?)) = ?;
+
 -- name: insert_fired
 INSERT INTO jobs (id, queue, due_at, payload, priority, created_at, updated_at, rule, instant)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8);

@@ -4,12 +4,12 @@ SELECT settings, queues FROM revision;
 -- name: names
 SELECT name FROM queues WHERE paused = 0;
 
--- When something of each of these queues can next be taken, unless its limits or an open range
--- forbid it: the due time of the first job in each line, or until when a job is put off. With it, all
--- that tells whether something has changed: that job and its epoch, the range, and how many jobs are
--- under way in a queue that bounds them (-1: too many to be counted each time). A queue in which as
--- many are under way as may be has no moments. A few steps in an index for each queue, however many
--- jobs wait.
+-- When something of each of these queues can next be taken, unless its limits or a dispatcher's range
+-- forbid it: the due time of the first job in each line, or until when a job is put off. Jobs in the
+-- range of a worker are passed over. With it, all that tells whether something has changed: that job
+-- and its epoch, the range, and how many jobs are under way in a queue that bounds them (-1: too many
+-- to be counted each time). A queue in which as many are under way as may be has no moments. A few
+-- steps in an index for each queue, however many jobs wait.
 -- name: moments
 WITH RECURSIVE wanted (queue, fence, cutoff, most, live) AS (
   SELECT q.name, r.fence, r.cutoff, q.concurrency, CASE
@@ -29,9 +29,14 @@ WITH RECURSIVE wanted (queue, fence, cutoff, most, live) AS (
   FROM level WHERE line < 100
 )
 SELECT level.queue, j.due_at, j.n, j.epoch, NULL, NULL, NULL
-FROM level CROSS JOIN jobs AS j
+FROM level
+LEFT JOIN ranges AS r ON r.queue = level.queue AND r.nonce IS NOT NULL AND level.line <= r.through_rank
+CROSS JOIN jobs AS j
   ON j.n = (SELECT n FROM jobs
             WHERE state = 'scheduled' AND queue = level.queue AND line = level.line
+              AND (due_at, id) > (
+                CASE level.line WHEN r.through_rank THEN r.through_due ELSE coalesce(r.cutoff, -2) + 1 END,
+                CASE level.line WHEN r.through_rank THEN r.through_id ELSE '' END)
             ORDER BY due_at, id LIMIT 1)
 WHERE level.line < 100
 UNION ALL

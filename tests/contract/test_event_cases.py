@@ -6,6 +6,7 @@ import pytest
 
 from oncue import Scheduler
 from oncue.core.errors import EventIdTaken
+from oncue.core.event import MOST_IDS
 from oncue.core.firing import Decision
 from oncue.core.lifecycle import Verb
 from oncue.core.queue import Queue
@@ -112,6 +113,42 @@ def test_an_id_with_other_content_is_refused_and_nothing_is_stored(hourly: Board
         hourly.store.publish(others, hourly.now, hourly.bounds)
     assert [one.event for one in hourly.log()] == [file_at(0, event_id="mine")]
     assert hourly.instants() == []
+
+
+def test_a_second_id_of_a_known_event_belongs_to_it_from_then_on(hourly: Board) -> None:
+    hourly.post(file_at(0, event_id="mine"))
+    assert hourly.post(file_at(0, event_id="also mine")).duplicate
+    for _ in range(2):
+        with pytest.raises(EventIdTaken, match="'also mine'"):
+            hourly.post(cron_at(10, event_id="also mine"))
+    again = hourly.post(file_at(0, event_id="also mine"))
+    assert (again.duplicate, again.event.id) == (True, "mine")
+    assert hourly.instants() == []
+
+
+def test_a_second_id_in_the_same_call_is_remembered_too(hourly: Board) -> None:
+    both = [file_at(0, event_id="a"), cron_at(10), file_at(0, event_id="b")]
+    answers = hourly.store.publish(both, hourly.now, hourly.bounds)
+    assert [one.duplicate for one in answers] == [False, False, True]
+    for taken in ("a", "b"):
+        with pytest.raises(EventIdTaken, match=f"'{taken}'"):
+            hourly.post(cron_at(20, event_id=taken))
+
+
+def test_a_refused_call_leaves_no_second_id(hourly: Board) -> None:
+    hourly.post_all(file_at(0, event_id="mine"), cron_at(10, event_id="other"))
+    both = [file_at(0, event_id="second"), cron_at(20, event_id="mine")]
+    with pytest.raises(EventIdTaken, match="'mine'"):
+        hourly.store.publish(both, hourly.now, hourly.bounds)
+    assert not hourly.post(cron_at(30, event_id="second")).duplicate
+
+
+def test_of_many_ids_of_one_event_the_first_hundred_are_remembered(hourly: Board) -> None:
+    for number in range(MOST_IDS + 1):
+        hourly.post(file_at(0, event_id=f"id {number}"))
+    with pytest.raises(EventIdTaken):
+        hourly.post(cron_at(10, event_id=f"id {MOST_IDS - 1}"))
+    assert not hourly.post(cron_at(10, event_id=f"id {MOST_IDS}")).duplicate
 
 
 @pytest.mark.needs("all-events")

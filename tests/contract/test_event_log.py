@@ -114,6 +114,18 @@ def test_the_time_that_is_kept_can_be_chosen(board: Board) -> None:
     assert [one.event for one in board.log()] == [table_at(16, "A"), table_at(1, "A")]
 
 
+def test_the_ids_of_a_forgotten_event_are_free_again(board: Board) -> None:
+    board.bounds = Bounds(late_seconds=0, loose_seconds=0)
+    board.rule(table("A", 0), table("B", 0))
+    for event_id in ("first", "second"):
+        board.post(table_at(0, "A", event_id=event_id))
+    board.post(table_at(1, "A"))
+    board.clock.advance(1)
+    board.prune()
+    for second, event_id in enumerate(("first", "second"), 2):
+        assert not board.post(table_at(second, "A", event_id=event_id)).duplicate
+
+
 @pytest.mark.needs("all-events")
 def test_pruning_goes_on_chunk_by_chunk_until_nothing_is_left_to_do(board: Board) -> None:
     board.bounds = Bounds(late_seconds=0, loose_seconds=0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
+from oncue.core.errors import EventIdTaken
 from oncue.core.event import Event
 from oncue.core.publication import Published
 from oncue.ports.store import Store
@@ -29,6 +31,30 @@ def test_two_events_at_once_on_two_nodes_fire_one_job(
     answers = together(2, lambda node: publish(nodes[node], board, [events[node]]))
     assert sum(len(answer.jobs) for mine in answers for answer in mine) == 1
     assert board.instants() == [10]
+
+
+def test_an_id_that_two_nodes_give_to_two_events_at_once_belongs_to_one(
+    board: Board, twin: Store
+) -> None:
+    """As the second id of an event that is known, and as the id of a new one."""
+    board.rule(table("A", 60), cron())
+    board.post(cron_at(0))
+    nodes = (board.store, twin)
+    for round_ in range(ROUNDS):
+        name = f"round {round_}"
+        events = cron_at(0, event_id=name), table_at(round_, "A", event_id=name)
+
+        def send(node: int, events: tuple[Event, ...] = events) -> bool:
+            with suppress(EventIdTaken):
+                publish(nodes[node], board, [events[node]])
+                return True
+            return False
+
+        stored = together(2, send)
+        assert sorted(stored) == [False, True]
+        with pytest.raises(EventIdTaken):
+            board.post(events[stored.index(False)])
+        assert board.post(events[stored.index(True)]).duplicate
 
 
 def test_the_same_events_from_eight_threads_on_two_nodes_fire_once_each(

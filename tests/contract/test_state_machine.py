@@ -41,6 +41,7 @@ from oncue.ports.queues import QueueDeletion
 from oncue.ports.sink import Refusal
 from oncue.ports.store import Store
 from oncue.stores.memory import MemoryStore
+from oncue.stores.sqlite import worker_ranges
 from oncue.usecases.queues import put_queue, set_paused
 from tests.stores.kinds import KINDS, SERVED
 from tests.stores.lacking import lacking
@@ -89,7 +90,9 @@ class Waiting(RuleBasedStateMachine):
         self.known: list[str] = []
         self.used: dict[str, None] = {}
         self.claims: list[Claimed] = []
-        self.calls = 0
+        self.batches: list[list[Claimed]] = []
+        self.calls = self.steps = 0
+        self.looks_every = 1
         self.lapses: list[Lapse] = []
         self.ranges: list[RangeClaim] = []
         self.settled: set[str] = set()
@@ -130,8 +133,9 @@ class Waiting(RuleBasedStateMachine):
             assert tested.next_lapse is None
         assert tested._replace(next_lapse=reference.next_lapse) == reference
 
-    @initialize()
-    def put_queues(self) -> None:
+    @initialize(looks_every=st.sampled_from([1, 3, 6]))
+    def put_queues(self, looks_every: int) -> None:
+        self.looks_every = looks_every
         for queue in QUEUES:
             if queue is not PLAIN:
                 self._put_queue(queue)
@@ -152,7 +156,7 @@ class Waiting(RuleBasedStateMachine):
         self.both(lambda store: set_paused(store, queue.name, paused))
 
     @rule(
-        queue=st.sampled_from([WORK, DELIVER, DELIVER, HANDED, HANDED]),
+        queue=st.sampled_from([WORK, GONE, PLAIN, PLAIN, DELIVER, DELIVER, HANDED, HANDED]),
         number=st.integers(1, 4),
         due=st.sampled_from([-1_000, 0, 0, 1_000]),
         priority=st.sampled_from([0, 0, 9]),
@@ -217,6 +221,7 @@ class Waiting(RuleBasedStateMachine):
         others=st.sampled_from([(), (1,), (2, 1)]),
         queues=some_queues,
         reclaimed_limit=st.sampled_from([1, 3]),
+        together=st.booleans(),
         lost=st.booleans(),
     )
     def claim(
@@ -225,10 +230,13 @@ class Waiting(RuleBasedStateMachine):
         others: tuple[int, ...],
         queues: list[Queue],
         reclaimed_limit: int,
+        together: bool,
         lost: bool,
     ) -> None:
         """For one or more takers; and once more, if the answer got lost."""
-        takers = [Taker("ada", limit, reclaimed_limit=reclaimed_limit)]
+        together = together and queues[0].sink is None
+        queues, others = (queues[:1], ()) if together else (queues, others)
+        takers = [Taker("ada", limit, None, reclaimed_limit, together, together)]
         takers += [Taker(f"bob {n}", most, 20.0) for n, most in enumerate(others)]
         self.calls += 1
         nonce = f"call {self.calls}"
@@ -239,6 +247,16 @@ class Waiting(RuleBasedStateMachine):
             )
             assert repeated == claims
         self.claims += [claimed for share in claims for claimed in share]
+        self.batches += [share for share in claims if share]
+
+    @precondition(lambda self: self.batches)
+    @rule(pick=st.sampled_from([0, 0, 1]), again=st.booleans())
+    def complete_all(self, pick: int, again: bool) -> None:
+        """What was claimed together; and once more, if the answer got lost."""
+        batch = self.batches[-1 - pick % len(self.batches)]
+        settlements = [Settlement(one.id, one.epoch, Verb.COMPLETE) for one in batch]
+        for _ in range(2 if again else 1):
+            self.both(lambda store: store.settle(settlements, self.now))
 
     @rule(
         number=st.integers(1, 2),
@@ -328,6 +346,12 @@ class Waiting(RuleBasedStateMachine):
 
     @invariant()
     def both_look_the_same(self) -> None:
+        """After every step, or not so often: who looks at a job may change how it is stored."""
+        self.steps += 1
+        if self.steps % self.looks_every == 0:
+            self.look_at_everything()
+
+    def look_at_everything(self) -> None:
         self.both(everything)
         for name in self.used:
             self.no_later([name])
@@ -411,6 +435,21 @@ class Everything(Waiting):
     def change(self, pick: int, verb: str) -> None:
         job_id, change = self.known[pick % len(self.known)], JobChange(ChangeVerb(verb))
         self.both(lambda store: store.change([job_id], change, self.now))
+
+    @rule(
+        queue=st.sampled_from([PLAIN, PLAIN, GONE]),
+        number=st.integers(1, 4),
+        verb=st.sampled_from(["cancel", "stop", "run", None]),
+        pick=picks,
+    )
+    def take_together(self, queue: Queue, number: int, verb: str | None, pick: int) -> None:
+        """Jobs are taken together, another one comes among them, and somebody changes one."""
+        self._arrive(queue, number)
+        self.claim(number + 1, (), [queue], 1, together=True, lost=False)
+        self._arrive(queue, 1, priority=9)
+        if verb is not None:
+            job_id, change = self.known[-1 - pick % (number + 1)], JobChange(ChangeVerb(verb))
+            self.both(lambda store: store.change([job_id], change, self.now))
 
     @precondition(lambda self: self.known)
     @rule(pick=picks, epoch=st.integers(0, 2))
@@ -617,8 +656,12 @@ FRESH = int(os.environ.get("ONCUE_FRESH_EXAMPLES", "0"))
 @pytest.mark.parametrize("open_store", [kind for kind in KINDS if kind != "memory"], indirect=True)
 @pytest.mark.parametrize("machine", [Waiting, Everything])
 def test_the_store_behaves_like_the_reference(
-    request: pytest.FixtureRequest, open_store: OpenStore, machine: type[Waiting]
+    request: pytest.FixtureRequest,
+    open_store: OpenStore,
+    machine: type[Waiting],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(worker_ranges, "LEAST", 1)
     waits = request.node.callspec.params["open_store"] in SERVED  # for a server, at each call
     run_state_machine_as_test(
         type(machine.__name__, (machine,), {"open_store": staticmethod(open_store)}),

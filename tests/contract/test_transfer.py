@@ -287,6 +287,36 @@ def test_an_id_that_belongs_to_another_event_is_refused(
     assert [one.event for one in there.log()] == [cron_at(2, event_id="mine")]
 
 
+def test_other_ids_of_an_event_come_with_it(
+    board: Board, open_store: OpenStore, clock: FakeClock
+) -> None:
+    board.rule(cron(3600), name="hourly")
+    for event_id in ("mine", "b", "a"):
+        board.post(cron_at(1, event_id=event_id))
+    there = Board(open_store(clock), clock)
+    assert moved(board.store, there.store) == 1
+    assert moved(board.store, there.store) == 0
+    [dumped] = events_of(there.store)
+    assert (dumped.logged.event.id, sorted(dumped.other_ids)) == ("mine", ["a", "b"])
+    with pytest.raises(EventIdTaken, match="'a'"):
+        there.post(cron_at(2, event_id="a"))
+
+
+def test_another_id_that_belongs_to_another_event_is_refused(
+    board: Board, open_store: OpenStore, clock: FakeClock
+) -> None:
+    board.rule(cron(3600), name="hourly")
+    for event_id in ("mine", "also mine"):
+        board.post(cron_at(1, event_id=event_id))
+    there = Board(open_store(clock), clock)
+    there.rule(cron(3600), name="hourly")
+    there.post(cron_at(2, event_id="also mine"))
+    with pytest.raises(EventIdTaken, match="'also mine'"):
+        moved(board.store, there.store)
+    [kept] = events_of(there.store)
+    assert kept.logged.event == cron_at(2, event_id="also mine")
+
+
 def test_an_id_that_belongs_to_two_events_is_refused_before_anything_is_stored(
     board: Board, open_store: OpenStore, clock: FakeClock
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.errors import IdTaken
+from oncue.core.errors import EventIdTaken, IdTaken
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import State
 from oncue.core.queue import Queue
@@ -163,6 +163,15 @@ def test_rules_go_on_from_what_they_had_accepted(kept: Kept) -> None:
     [answer] = kept.cue.publish([cron])
     assert [job.rule for job in answer.jobs] == ["half met"]
     assert kept.cue.rule("has fired").last_instant is not None
+
+
+def test_ids_of_events_stay_theirs(kept: Kept) -> None:
+    again = {"eventType": "FILE", "eventResourceId": "/in/a", "eventTimestamp": stamp(0)}
+    [repeated] = kept.cue.publish([{**again, "eventId": "second"}])
+    assert (repeated.duplicate, repeated.event.id) == (True, "first")
+    for event_id in ("first", "second"):
+        with pytest.raises(EventIdTaken):
+            kept.cue.publish([{**again, "eventTimestamp": stamp(1), "eventId": event_id}])
 
 
 def test_schedules_go_on_with_their_next_occurrence(kept: Kept) -> None:

@@ -27,7 +27,7 @@ from oncue.transfer.checks import check_job, check_part
 from oncue.transfer.restore import Restore, Restored
 from oncue.usecases.queues import put_queue, set_paused
 from oncue.wire.dump import DumpCounts, JobLine, decode, encode
-from tests.contract.board import Board
+from tests.contract.board import Board, cron_at
 from tests.contract.desk import Desk
 from tests.contract.promises import exported
 from tests.contract.test_transfer import busy, lived_in
@@ -378,7 +378,9 @@ def test_what_is_no_dump_or_too_new_is_refused(clock: FakeClock, text: bytes, sa
 def furnish(cue: Scheduler, clock: FakeClock) -> None:
     """Something of every kind that a store can hold."""
     fill(cue, clock)
-    busy(Board(cue.store, clock))
+    board = Board(cue.store, clock)
+    busy(board)
+    board.post(cron_at(30, event_id="the same under another id"))
 
 
 def moved(source: Store, target: Store) -> Restored:

@@ -158,6 +158,26 @@ def _publishing(board: Board, event: Event) -> Callable[[DynamoStore], list[Publ
     return lambda node: list(node.publish([event], board.now, board.bounds))
 
 
+def test_wherever_a_publisher_of_a_second_id_dies_the_id_is_free_or_belongs_to_the_event(
+    board: Board, store: DynamoStore
+) -> None:
+    board.rule(cron(3600))
+    board.post(cron_at(0, event_id="first"))
+    for number in range(1, 20):
+        name = f"second {number}"
+        died = crashes(store, _publishing(board, cron_at(0, event_id=name)), number)
+        assert board.post(cron_at(0, event_id=name)).duplicate
+        with pytest.raises(EventIdTaken):
+            board.post(cron_at(1, event_id=name))
+        if not died:
+            break
+    store.delete_rule(RULE)
+    board.clock.advance(8 * DAY)
+    board.prune()
+    assert not died
+    assert left(store) == []
+
+
 def test_wherever_a_change_of_a_rule_dies_the_rule_is_whole(
     board: Board, store: DynamoStore
 ) -> None:
@@ -214,7 +234,7 @@ def test_an_id_that_was_reserved_by_a_call_that_died_is_free_for_the_same_event(
     board: Board, store: DynamoStore
 ) -> None:
     mine, other = cron_at(1, event_id="mine"), cron_at(2, event_id="mine")
-    store.table.put(id_item(mine, board.now, "dead"))
+    store.table.put(id_item(mine.id, mine.fact, board.now, "dead"))
     with pytest.raises(EventIdTaken):
         board.post(other)
     assert not board.post(mine).duplicate
@@ -225,7 +245,8 @@ def test_an_id_that_was_reserved_by_a_call_that_died_is_free_for_the_same_event(
 def test_an_id_that_was_reserved_in_vain_is_free_for_others_after_a_minute(
     board: Board, store: DynamoStore
 ) -> None:
-    store.table.put(id_item(cron_at(1, event_id="mine"), board.now, "dead"))
+    mine = cron_at(1, event_id="mine")
+    store.table.put(id_item(mine.id, mine.fact, board.now, "dead"))
     board.clock.advance(60)
     assert not board.post(cron_at(2, event_id="mine")).duplicate
     with pytest.raises(EventIdTaken):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -106,6 +107,13 @@ def test_an_event_may_be_stamped_until_a_week_from_now() -> None:
     now = stamp.parse("2029-12-25T00:00:00Z")
     assert latest_stamp(now, Bounds()) == LATEST
     assert read(eventTimestamp="2030-01-01T00:00:00Z").stamp == LATEST
+
+
+@pytest.mark.parametrize("seconds", [-1, 10**12, "3600", None, 1.5, timedelta(days=90)])
+def test_bounds_are_whole_seconds(seconds: Any) -> None:
+    with pytest.raises(InvalidInput, match="whole number") as refusal:
+        Bounds(late_seconds=seconds)
+    assert refusal.value.pointer == "/late_seconds"
 
 
 @pytest.mark.parametrize(

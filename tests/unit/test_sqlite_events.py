@@ -18,6 +18,8 @@ from oncue.stores.relational import publication as events_module
 from oncue.stores.sqlite import SqliteStore, rows
 from oncue.stores.sqlite.statements import load
 from tests.contract.board import RULE, Board, cron, cron_at, file, file_at, seconds, table, table_at
+from tests.contract.test_gaps import RULE as BETWEEN_GAPS
+from tests.contract.test_gaps import alternating, publish
 
 FRAGMENTS = {"dependency_columns", "rule_columns", "event_columns"}
 STATEMENTS = [
@@ -26,7 +28,7 @@ STATEMENTS = [
 HOT = [
     *(("rules", name) for name in ("rule", "rules", "rule_by_number", "dependencies", "touched")),
     *(("events", name) for name in ("by_fact", "matching", "matching_of", "newest")),
-    *(("events", name) for name in ("validating", "repeat")),
+    *(("events", name) for name in ("validating", "repeat", "newest_marker")),
     *(("events", name) for name in ("accept", "note_newest", "touch", "fired", "page")),
     *(("events", name) for name in ("oldest_decided", "unaccept", "forget")),
 ]
@@ -133,6 +135,25 @@ def test_accepting_costs_the_same_with_ten_accepted_events_and_with_a_million(
     assert measured(tmp_path, "many", rules=10, accepted=MANY_EVENTS) == few
 
 
+@pytest.mark.parametrize("instants", [[], [21]])
+def test_a_late_event_costs_the_same_with_fifty_gaps_and_with_five_hundred(
+    tmp_path: Path, instants: list[int]
+) -> None:
+    """Whether an instant lies below them or not."""
+
+    def late(gaps: int) -> dict[str, int]:
+        clock = FakeClock()
+        board = Board(SqliteStore(tmp_path / f"{gaps}.db", clock), clock)
+        board.rule(*BETWEEN_GAPS)
+        publish(board, *alternating(gaps), *(table_at(at, "C") for at in instants))
+        spent = steps(board, table_at(0, "A"))
+        assert board.instants() == instants
+        board.store.close()
+        return spent
+
+    assert late(500) == late(50)
+
+
 def plan_of(store: SqliteStore, statement: str) -> list[str]:
     wanted = set(re.findall(r":(\w+)", statement))
     own: dict[str, Any] = {name: "x" if name in TEXTS else 5 for name in wanted}
@@ -185,7 +206,7 @@ def test_no_hot_statement_of_rules_and_events_sorts(
         ("events", "matching", "dependencies_key (type=? AND key=?)"),
         ("events", "by_fact", "events_fact (type=? AND resource=? AND stamp=?)"),
         ("events", "newest", "PRIMARY KEY (dependency_n=? AND stamp<?)"),
-        ("events", "by_ids", "events_id (id=?)"),
+        ("events", "by_ids", "SEARCH i USING PRIMARY KEY (id=?)"),
         ("events", "repeat", "PRIMARY KEY (rule_n=? AND event_n=?)"),
         ("events", "forget", "events_loose (received_at<?)"),
         ("events", "decisions_of", "decisions_kind (decision=? AND event_n=?)"),

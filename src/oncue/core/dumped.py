@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from oncue.core.errors import KeyTaken
+from oncue.core.event import Event
 from oncue.core.fencing import End
 from oncue.core.job import Diagnostic, History, Job
 from oncue.core.lease import Lease
@@ -96,6 +97,13 @@ class DumpedEvent(NamedTuple):
     logged: LoggedEvent
     accepted: tuple[int, ...] = ()
     """Positions of the decisions whose dependency still has the event among its accepted ones."""
+    other_ids: tuple[str, ...] = ()
+    """Under which the same fact came again."""
+
+    @property
+    def under_each_id(self) -> list[Event]:
+        event = self.logged.event
+        return [event, *(replace(event, id=other) for other in self.other_ids)]
 
 
 def key_taken(job: Job) -> KeyTaken:

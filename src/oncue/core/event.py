@@ -11,11 +11,13 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from oncue.core import stamp as stamps
-from oncue.core.checks import only, printable
+from oncue.core.checks import only, printable, whole
 from oncue.core.errors import EventIdTaken, InvalidInput
+from oncue.core.moment import HORIZON_MS
 from oncue.core.stamp import SECOND, Stamp
 
 RESOURCE_LIMIT = 1024  # bytes of a resource
+MOST_IDS = 100  # of one event: under more of them it is known, but they stay free
 _ID_LIMIT = 200
 _DAY = 86_400
 
@@ -38,7 +40,8 @@ Fact = tuple[EventType, str, Stamp]
 @dataclass(frozen=True, slots=True)
 class Event:
     """A fact is its type, resource and stamp. The id is chosen by the sender or made from the fact.
-    In one store an id belongs to one event only."""
+    In one store an id belongs to one event only; if the same fact comes with another id, that
+    belongs to it too."""
 
     id: str
     type: EventType
@@ -75,6 +78,10 @@ class Bounds:
     """An event older than this, and the longest life, before the newest one is too late."""
     loose_seconds: int = 7 * _DAY
     """How long an event that no rule decided on is kept."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            whole(getattr(self, name), 0, HORIZON_MS // 1000, f"/{name}", " (seconds)")
 
 
 DEFAULT_BOUNDS = Bounds()

@@ -7,7 +7,7 @@ that is not after t. It never walks through the events that were accepted.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,11 +15,9 @@ from oncue.core import ids, stamp
 from oncue.core.event import Event
 from oncue.core.job import NewJob
 from oncue.core.moment import Moment
+from oncue.core.pair import Markers, Newest
 from oncue.core.rule import Rule
 from oncue.core.stamp import SECOND, Stamp
-
-Newest = Callable[[int, Stamp], Stamp | None]
-"""(position, t) → the newest accepted stamp of the dependency at that position that is ≤ t."""
 
 
 class Decision(StrEnum):
@@ -85,19 +83,24 @@ def prunable_before(
 
 
 def fire(
-    lives: Sequence[Stamp], validated: Sequence[int], event_stamp: Stamp, newest: Newest
+    lives: Sequence[Stamp],
+    validated: Sequence[int],
+    event_stamp: Stamp,
+    newest: Newest,
+    markers: Markers | None = None,
 ) -> Firing | None:
     """The greatest instant at which accepting an event makes the rule met, or None.
 
     `validated` are the positions of the dependencies that the event validates; `newest` knows of it
-    already. Going down from the end of its life: wherever a dependency is not valid, nothing is met
-    before the end of its newest earlier event, so t falls to there. Once all agree on t, the newest
-    of their stamps is an instant, and none lies between it and t. Looks at each dependency once,
-    and at all of them once more for each gap that it falls through.
+    already, and so do the markers. Going down from the end of its life: wherever a dependency is
+    not valid, nothing is met before the end of its newest earlier event, so t falls to there. Once
+    all agree on t, the newest of their stamps is an instant, and none lies between it and t. Looks
+    at each dependency once, and at all of them once more for each gap that it falls through; from
+    the second gap on it falls through all gaps of the pair at once, where there are markers.
     """
     t = event_stamp + max(lives[position] for position in validated)
     starts = [event_stamp] * len(lives)
-    agreed = 0
+    agreed = gaps = 0
     position = (validated[0] + 1) % len(lives)  # the others first: one of them may be missing
     while agreed < len(lives):
         start = newest(position, t)
@@ -106,7 +109,13 @@ def fire(
         starts[position] = start
         agreed += 1
         if start + lives[position] < t:
-            t, agreed = start + lives[position], 1
+            t, agreed, gaps = start + lives[position], 1, gaps + 1
+            if gaps > 1 and markers is not None and markers.are_complete(t):
+                met = markers.last_meeting(t)
+                if met is None or met < event_stamp:
+                    return None
+                if met < t:
+                    t, agreed = met, 0
         position = (position + 1) % len(lives)
     return Firing(max(starts), tuple(starts))
 

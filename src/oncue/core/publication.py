@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from oncue.core.cursor import Page
 from oncue.core.event import Bounds, Event
-from oncue.core.firing import DISABLED, Decision, FiredJob, Newest, decide, fire, fired_job
+from oncue.core.firing import DISABLED, Decision, FiredJob, decide, fire, fired_job
 from oncue.core.moment import Moment, to_datetime
+from oncue.core.pair import Markers, Newest
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
 
@@ -88,23 +90,21 @@ def conclude(
     now: Moment,
     newest: Newest,
     first_at: Callable[[int, Stamp], Event | None],
+    markers: Markers | None = None,
 ) -> Conclusion:
     """What the rule makes of an event on which it has not decided. `validated` are the positions of
     the dependencies that the event validates, `newest_of_all` is the newest stamp that the rule has
-    accepted. `newest` and `first_at` need not know of the event; `first_at` finds the first event
-    that was accepted for the dependency at a position with a stamp."""
-
-    def newest_with_it(place: int, t: Stamp) -> Stamp | None:
-        known = newest(place, t)
-        if place not in validated or event.stamp > t:
-            return known
-        return event.stamp if known is None else max(known, event.stamp)
-
+    accepted. `newest`, `first_at` and the markers need not know of the event; `first_at` finds the
+    first event that was accepted for the dependency at a position with a stamp. For the markers,
+    the event counts as one."""
+    with_it = partial(_with_it, event.stamp, validated)
     firing = job = None
     late = bounds.late_seconds
     decision = decide(event.stamp, rule.last_instant, newest_of_all, rule.lives, late)
     if decision is Decision.ACCEPTED:
-        firing = fire(rule.lives, validated, event.stamp, newest_with_it)
+        if markers is not None:
+            markers = markers._replace(newest=with_it(markers.newest))
+        firing = fire(rule.lives, validated, event.stamp, with_it(newest), markers)
     if firing is not None and rule.enabled:
         included = [first_at(place, at) or event for place, at in enumerate(firing.validated_by)]
         job = fired_job(rule, firing, event, included, now)
@@ -116,6 +116,18 @@ def conclude(
         for place in validated
     ]
     return Conclusion(decision, decisions, job)
+
+
+def _with_it(stamp: Stamp, validated: Sequence[int], newest: Newest) -> Newest:
+    """The same, once the dependencies at these positions have accepted an event with this stamp."""
+
+    def newest_with_it(place: int, t: Stamp) -> Stamp | None:
+        known = newest(place, t)
+        if place not in validated or stamp > t:
+            return known
+        return stamp if known is None else max(known, stamp)
+
+    return newest_with_it
 
 
 class EventFilter(NamedTuple):

@@ -259,9 +259,9 @@ class Restore:
         """The event with the decisions of those rules that are here as the dump has them."""
         decisions = dumped.logged.decisions
         places = [place for place, one in enumerate(decisions) if one.rule in self._same_rules]
-        return DumpedEvent(
-            replace(dumped.logged, decisions=tuple(decisions[place] for place in places)),
-            tuple(new for new, place in enumerate(places) if place in dumped.accepted),
+        return dumped._replace(
+            logged=replace(dumped.logged, decisions=tuple(decisions[place] for place in places)),
+            accepted=tuple(new for new, place in enumerate(places) if place in dumped.accepted),
         )
 
     def _store_schedule(self, schedule: Schedule, outcomes: Sequence[Outcome]) -> None:

@@ -192,6 +192,8 @@ class RuleLine(wire_rules.Rule, Strict, kw_only=True):
 class EventLine(wire_rules.LoggedEvent, Strict, kw_only=True):
     accepted: Sequence[Natural] = ()
     """Positions of the decisions whose dependency still has the event among its accepted ones."""
+    other_ids: Sequence[str] = ()
+    """Under which the same fact came again."""
 
     @classmethod
     def of_dumped(cls, dumped: DumpedEvent) -> EventLine:
@@ -200,10 +202,12 @@ class EventLine(wire_rules.LoggedEvent, Strict, kw_only=True):
     def dumped(self) -> DumpedEvent:
         """The event as it was; `InvalidInput` if it cannot have been so."""
         logged = self.read()
-        read_event(logged.event.as_dict(), _ANY_TIME)
+        dumped = DumpedEvent(logged, tuple(self.accepted), tuple(self.other_ids))
+        for event in dumped.under_each_id:
+            read_event(event.as_dict(), _ANY_TIME)
         if any(place >= len(logged.decisions) for place in self.accepted):
             raise InvalidInput(f"event {logged.event.id!r} has no such decision.", "/accepted")
-        return DumpedEvent(logged, tuple(self.accepted))
+        return dumped
 
 
 class ScheduleLine(wire_schedules.ScheduleWithOutcomes, Strict, kw_only=True):

@@ -24,7 +24,6 @@ SENT = Queue("sent", sink="log:")
 FLEETING = Queue("fleeting", sink="log:", retention_seconds=0)
 PULLED = Queue("pulled")
 DAY = 86_400
-LARGE = b'"' + b"x" * 5_000 + b'"'
 
 
 @pytest.fixture

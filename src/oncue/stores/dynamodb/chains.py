@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from oncue.core.firing import Decision, FiredJob
 from oncue.core.moment import Moment
+from oncue.core.pair import Markers
 from oncue.core.publication import Conclusion, Decided, Fired
 from oncue.core.record import Record
 from oncue.core.rule import matched
+from oncue.core.stamp import Stamp
 from oncue.core.stamp import to_datetime as instant_of
 from oncue.stores.dynamodb.event_log import DynamoEventLog
 from oncue.stores.dynamodb.filed_event import (
@@ -22,6 +24,7 @@ from oncue.stores.dynamodb.filed_event import (
     FiledEvent,
     accepted_item,
     decision_key,
+    marker_item,
     read_decision,
 )
 from oncue.stores.dynamodb.filed_rule import FiledRule
@@ -69,7 +72,34 @@ class Chain:
     @property
     def most(self) -> int:
         """How many decisions fit in a transaction."""
-        return (TRANSACT_AT_ONCE - 1) // (1 + len(self.rule.waits) + JOB_ITEMS)
+        markers = 0 if self.rule.pair is None else len(self.rule.pair.pair.places)
+        return (TRANSACT_AT_ONCE - 1) // (1 + len(self.rule.waits) + JOB_ITEMS + markers)
+
+    @property
+    def markers(self) -> Markers | None:
+        filed, waits = self.rule.pair, self.rule.waits
+        if filed is None:
+            return None
+        return Markers(
+            filed.pair,
+            lambda place, t: self.looks.newest_marker(waits[place], filed.newest_of(place), t),
+        )
+
+    def accept(self, places: Sequence[int], one: FiledEvent) -> list[Item]:
+        """Note that dependencies accept an event. What goes into the table for it."""
+        name, filed, items = self.rule.name, self.rule.pair, list[Item]()
+        for place in places:
+            wait, stamp = self.rule.waits[place], one.event.stamp
+            self.looks.accept(wait, one)
+            items.append(accepted_item(name, wait.token, one))
+            if filed is not None and filed.pair.is_marker(place, stamp, self._newest):
+                self.looks.mark(wait, stamp)
+                self.rule = self.rule.mark(place, stamp)
+                items.append(marker_item(name, wait.token, stamp))
+        return items
+
+    def _newest(self, place: int, t: Stamp) -> Stamp | None:
+        return self.looks.newest(self.rule.waits[place], t)
 
 
 Judge = Callable[[Chain, FiledEvent], Judgement]
@@ -158,8 +188,10 @@ class DynamoChains(DynamoEventLog):
     def _link(self, chain: Chain, now: Moment) -> Link:
         """Decide on as many events as fit in one transaction."""
         was = chain.rule
+        chain.rule = was.keep_pair()
         verdicts: dict[str, Judgement] = {}
         writes: list[Write] = []
+        accepted: dict[str, Put] = {}  # several events may make one marker
         before: list[Item] = []
         for one in chain.left[: chain.most]:
             verdict = verdicts[one.arrival] = chain.judge(chain, one)
@@ -167,10 +199,8 @@ class DynamoChains(DynamoEventLog):
                 decision_key(was, one), one, tuple(verdict.first), *verdict[4:]
             )
             writes.append(Put(decision.as_item(), ABSENT))
-            for place in verdict.accepted:
-                wait = was.waits[place]
-                chain.looks.accept(wait, one)
-                writes.append(Put(accepted_item(was.name, wait.token, one)))
+            for item in chain.accept(verdict.accepted, one):
+                accepted[item["sk"]] = Put(item)
             chain.rule = _after(chain.rule, one, verdict)
             if verdict.job is not None:
                 together, parts = self._fired(verdict.job, now)
@@ -178,7 +208,7 @@ class DynamoChains(DynamoEventLog):
                 before += parts
         then = chain.rule._replace(ver=was.next_ver(now), touched=True)
         head = Put(then.as_head(), unchanged(was.ver))
-        return Link(verdicts, then, before, [head, *writes])
+        return Link(verdicts, then, before, [head, *writes, *accepted.values()])
 
     def _fired(self, fired: FiredJob, now: Moment) -> tuple[list[Write], list[Item]]:
         """What creates the job of a rule."""

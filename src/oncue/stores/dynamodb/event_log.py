@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from oncue.core import event as core
-from oncue.core.event import Event, EventType, Fact, id_taken
+from oncue.core.event import MOST_IDS, Event, EventType, Fact, id_taken
 from oncue.core.ids import serial
 from oncue.core.moment import Moment
 from oncue.core.rule import match_keys
@@ -36,6 +37,13 @@ class Received(NamedTuple):
     """Its place in the order of arrival."""
     until: Moment | None
     """When it is forgotten, if no rule is to decide on it."""
+    other_ids: tuple[str, ...] = ()
+    """Under which it came as well."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Those that are remembered."""
+        return (self.event.id, *self.other_ids)[:MOST_IDS]
 
     @property
     def fact(self) -> Fact:
@@ -44,6 +52,14 @@ class Received(NamedTuple):
     @property
     def ttl(self) -> int | None:
         return None if self.until is None else as_ttl(self.until)
+
+
+class WantedId(NamedTuple):
+    """An id that is to belong to an event, and when the table forgets it."""
+
+    event: Event
+    """Under that id."""
+    ttl: int | None
 
 
 class DynamoEventLog(DynamoRules):
@@ -75,21 +91,23 @@ class DynamoEventLog(DynamoRules):
         facts = {event.id: keys.read_fact(found[event.id]["fact"]) for event in others}
         stored = self._known_events(facts.values(), now)
         for event in others:
-            holder = stored.get(facts[event.id])
             is_reserved = found[event.id]["since"] > now - RESERVED_MS
-            if is_reserved if holder is None else holder.event.id == event.id:
+            if is_reserved or facts[event.id] in stored:
                 raise id_taken(event)
         return found
 
-    def _reserve(self, received: Sequence[Received], ids: dict[str, Item], now: Moment) -> None:
-        """Make ids belong to events that are about to be stored: all of them, or it raises. `ids`
-        are what the table was seen to have of them."""
+    def _reserve(self, wanted: Sequence[WantedId], ids: dict[str, Item], now: Moment) -> None:
+        """Make ids belong to events that are there or about to be stored: all of them, or it
+        raises. `ids` are what the table was seen to have of them."""
         token = mark()
-        left = list(received)
+        left = list(wanted)
         reserved: list[Key] = []
         try:
             for _ in range(MOST_RACES):
-                items = [_with_ttl(id_item(one.event, now, token), one.ttl) for one in left]
+                items = [
+                    _with_ttl(id_item(one.event.id, one.event.fact, now, token), one.ttl)
+                    for one in left
+                ]
                 places = zip(left, items, strict=True)
                 puts = [Put(item, as_read(ids.get(one.event.id))) for one, item in places]
                 done = self.table.write_each(puts)
@@ -125,11 +143,15 @@ class DynamoEventLog(DynamoRules):
             items = self.table.read(keys.event(one.fact) for one in left)
             there = _present(items, now)
             absent = [one for one in left if one.fact not in there]
-            self._reserve(absent, ids, now)
+            then = {one.fact: _known_as(one, there[one.fact]) for one in left if one.fact in there}
+            changed = [one for fact, one in then.items() if one != there[fact]]
+            wanted = [named for one in absent for named in _wanted(one, 0)]
+            wanted += [named for one in changed for named in _wanted(one, len(there[one.fact].ids))]
+            self._reserve(wanted, ids, now)
             stored = self._store(absent, items)
             fresh |= stored.keys()
-            loose = [there.pop(one.fact) for one in left if _must_be_held(one, there)]
-            known |= there | stored | self._keep(loose, [None] * len(loose))
+            seen = [has("token", there.pop(one.fact).token) for one in changed]
+            known |= there | stored | self._rewrite(changed, seen)
             left = [one for one in left if one.fact not in known]
         raise too_many_races()
 
@@ -140,11 +162,11 @@ class DynamoEventLog(DynamoRules):
         seen to have in their place. The order of arrival comes first: it says nothing of an event
         that is not there, or that has another place."""
         new = [
-            FiledEvent(one.event, serial(one.arrived_at), one.at, mark(), one.ttl)
+            FiledEvent(*(one.event, serial(one.arrived_at), one.at, mark(), one.ttl, one.ids[1:]))
             for one in received
         ]
         rows = [one.as_items() for one in new]
-        self.table.write(place for _, _, place in rows)
+        self.table.write(place for _, place, *_ in rows)
         pairs = zip(new, rows, strict=True)
         puts = [Put(row[0], as_read(items.get(keys.event(one.fact)))) for one, row in pairs]
         done = self.table.write_each(puts)
@@ -231,8 +253,9 @@ class DynamoEventLog(DynamoRules):
         """The event itself goes last: until then, the next who prunes does all of it again."""
         self.table.write_each(
             [
-                Remove(keys.event_id(one.event.id), has("fact", keys.fact_text(one.fact)))
+                Remove(keys.event_id(event_id), has("fact", keys.fact_text(one.fact)))
                 for one in events
+                for event_id in one.ids
             ]
         )
         self.table.write(removed=(keys.arrived(one.arrival) for one in events))
@@ -261,10 +284,16 @@ def _is_same(known: FiledEvent | None, one: FiledEvent) -> bool:
     return known is not None and known.arrival == one.arrival
 
 
-def _must_be_held(one: Received, known: Mapping[Fact, FiledEvent]) -> bool:
-    """Whether an event that would be forgotten is to be decided on."""
-    found = known.get(one.fact)
-    return one.until is None and found is not None and found.ttl is not None
+def _known_as(one: Received, known: FiledEvent) -> FiledEvent:
+    """An event that came again, with all its ids; one that is to be decided on is kept."""
+    others = dict.fromkeys((*known.ids, *one.ids))
+    ttl = None if one.until is None else known.ttl
+    return known._replace(ttl=ttl, other_ids=tuple(others)[1:MOST_IDS])
+
+
+def _wanted(one: Received | FiledEvent, known: int) -> list[WantedId]:
+    """The ids of an event that it does not have yet: all but the first so many."""
+    return [WantedId(replace(one.event, id=event_id), one.ttl) for event_id in one.ids[known:]]
 
 
 def _present(items: Mapping[Key, Item], now: Moment) -> dict[Fact, FiledEvent]:

@@ -13,7 +13,7 @@ from itertools import chain, takewhile
 from oncue.core.event import Bounds, EventType
 from oncue.core.moment import Moment
 from oncue.core.retention import of_rule
-from oncue.core.stamp import Stamp
+from oncue.core.stamp import LATEST, Stamp
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text
 from oncue.stores.dynamodb.event_log import DynamoEventLog
@@ -84,6 +84,9 @@ class DynamoEventPruning(DynamoEventLog):
         for wait, before in zip(rule.waits, kept.accepted_before, strict=True):
             if before is not None:
                 self._unaccept(rule.name, wait.token, before, room)
+            if wait.token in rule.marked:
+                is_over = wait.token not in rule.paired
+                self._unmark(rule.name, wait.token, LATEST + 1 if is_over else before, room)
         if kept.decided_before is not None:
             self._undecide(rule.name, rule.identity, kept.decided_before, room)
         self._prune_dropped(rule, room)
@@ -114,6 +117,15 @@ class DynamoEventPruning(DynamoEventLog):
             return
         above = keys.all_accepted(wait)
         upto = above + keys.LAST if before is None else keys.accepted_at(wait, before)
+        self._remove_between(name, above, upto, room)
+
+    def _unmark(self, name: str, wait: str, before: Stamp | None, room: Removal) -> None:
+        """Remove the markers of a dependency from before a stamp."""
+        if before is not None and room.left > 0:
+            above, upto = keys.all_markers(wait), keys.marker_at(wait, before - 1)
+            self._remove_between(name, above, upto, room)
+
+    def _remove_between(self, name: str, above: str, upto: str, room: Removal) -> None:
         items = self.table.query(keys.rule(name).pk, above, upto, limit=room.left)
         self._remove([Key(item["pk"], item["sk"]) for item in items], room)
 

@@ -33,13 +33,18 @@ class DynamoEvents(DynamoChains):
     def publish(self, events: Sequence[Event], now: Moment, bounds: Bounds) -> Sequence[Published]:
         ids = self._refuse_taken(events, now)
         first: dict[Fact, Event] = {}
+        named: dict[Fact, dict[str, None]] = {}
         for event in events:
             first.setdefault(event.fact, event)
+            named.setdefault(event.fact, {})[event.id] = None
         names = self._matching(first)
         rules = self._read_rules(name for some in names.values() for name in some)
         until = now + bounds.loose_seconds * 1000
         received = [
-            Received(event, now, now, None if _matched(names[fact], rules, event) else until)
+            Received(
+                *(event, now, now, None if _matched(names[fact], rules, event) else until),
+                other_ids=tuple(named[fact])[1:],
+            )
             for fact, event in first.items()
         ]
         known, fresh = self._log(received, ids, now)
@@ -133,6 +138,7 @@ def _judge(now: Moment, bounds: Bounds) -> Judge:
             now,
             lambda place, t: looks.newest(rule.waits[place], t),
             lambda place, stamp: looks.first_at(rule.waits[place], stamp),
+            chain.markers,
         )
         return verdict_of(concluded, validated)
 

@@ -13,6 +13,7 @@ from oncue.core.event import Event, Fact
 from oncue.core.firing import Decision
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
+from oncue.core.stamp import Stamp
 from oncue.stores.dynamodb import keys
 from oncue.stores.dynamodb.codec import from_text, to_text
 from oncue.stores.dynamodb.filed_rule import FiledRule, read_dependency
@@ -31,28 +32,37 @@ class FiledEvent(NamedTuple):
     """Another one with every write of its item."""
     ttl: int | None = None
     """In seconds: when the table forgets it. None: a rule decided on it, so it is kept."""
+    other_ids: tuple[str, ...] = ()
+    """Under which the same fact came again."""
 
     @property
     def fact(self) -> Fact:
         return self.event.fact
 
-    def as_items(self) -> tuple[Item, Item, Item]:
-        """The event by fact, its id, and its place in the order of arrival."""
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return self.event.id, *self.other_ids
+
+    def as_items(self) -> tuple[Item, ...]:
+        """The event by fact, its place in the order of arrival, and each of its ids."""
         fact = keys.fact_text(self.fact)
         by_fact = {**keys.event(self.fact)._asdict(), "id": self.event.id, "arrival": self.arrival}
         by_fact |= {"received_at": self.received_at, "token": self.token}
+        if self.other_ids:
+            by_fact["others"] = to_text(self.other_ids)
         place = {**keys.arrived(self.arrival)._asdict(), "fact": fact}
-        items = by_fact, id_item(self.event, self.received_at, self.token), place
+        named = (id_item(one, self.fact, self.received_at, self.token) for one in self.ids)
+        items = by_fact, place, *named
         for item in items:
             if self.ttl is not None:
                 item["ttl"] = self.ttl
         return items
 
 
-def id_item(event: Event, now: Moment, token: str) -> Item:
+def id_item(event_id: str, fact: Fact, now: Moment, token: str) -> Item:
     """Makes an id belong to an event, which may be stored later."""
-    key = keys.event_id(event.id)._asdict()
-    return {**key, "fact": keys.fact_text(event.fact), "since": now, "token": token}
+    key = keys.event_id(event_id)._asdict()
+    return {**key, "fact": keys.fact_text(fact), "since": now, "token": token}
 
 
 def as_read(item: Item | None) -> If:
@@ -68,7 +78,9 @@ def is_over(item: Item, now: Moment) -> bool:
 def read_event(item: Item) -> FiledEvent:
     kind, resource, stamp = keys.read_fact(item["pk"].partition("#")[2])
     event = Event(item["id"], kind, resource, stamp)
-    return FiledEvent(event, item["arrival"], item["received_at"], item["token"], item.get("ttl"))
+    others = tuple(from_text(item["others"])) if "others" in item else ()
+    rest = item["received_at"], item["token"], item.get("ttl"), others
+    return FiledEvent(event, item["arrival"], *rest)
 
 
 def arrived_at(arrival: str) -> Moment:
@@ -151,6 +163,11 @@ def accepted_item(rule: str, wait: str, filed: FiledEvent) -> Item:
     """Says that a dependency accepted an event."""
     key = keys.accepted(rule, wait, filed.event.stamp, filed.arrival)
     return {**key._asdict(), "id": filed.event.id, "fact": keys.fact_text(filed.fact)}
+
+
+def marker_item(rule: str, wait: str, stamp: Stamp) -> Item:
+    """Says that an event that a dependency accepted is a marker (`core/pair.py`)."""
+    return {**keys.marker(rule, wait, stamp)._asdict(), "stamp": stamp}
 
 
 def accepted_event(item: Item) -> tuple[str, Event]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from oncue.core.event import EventType
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.moment import Moment, from_datetime, maybe_datetime
+from oncue.core.pair import Pair, kept_pair
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
 from oncue.core.standing import Sightings
@@ -63,6 +64,25 @@ def former_wait(dependency: Dependency) -> FiledWait:
     return FiledWait(blake2b(name, digest_size=6).hexdigest(), dependency)
 
 
+class FiledPair(NamedTuple):
+    pair: Pair
+    newest: tuple[Stamp | None, Stamp | None] = (None, None)
+    """The newest marker of each of the two."""
+
+    def newest_of(self, place: int) -> Stamp | None:
+        return self.newest[self.pair.places.index(place)]
+
+    def mark(self, place: int, stamp: Stamp) -> FiledPair:
+        known = zip(self.pair.places, self.newest, strict=True)
+        first, second = (
+            stamp if its == place and (was is None or was < stamp) else was for its, was in known
+        )
+        return self._replace(newest=(first, second))
+
+    def as_row(self) -> list[Any]:
+        return [*self.pair, self.newest]
+
+
 class FiledRule(NamedTuple):
     """`rule` has the last instant too."""
 
@@ -75,6 +95,9 @@ class FiledRule(NamedTuple):
     settings_ver: int = 0
     touched: bool = False
     """Something happened to it since it was last pruned."""
+    pair: FiledPair | None = None
+    marked: tuple[str, ...] = ()
+    """Dependencies that may have markers."""
 
     @property
     def name(self) -> str:
@@ -99,7 +122,23 @@ class FiledRule(NamedTuple):
             last_instant=was.last_instant,
             last_job_id=was.last_job_id,
         )
-        return self._replace(rule=now_is, waits=waits)
+        pair = self.pair if rule.dependencies == was.dependencies else None
+        return self._replace(rule=now_is, waits=waits, pair=pair)
+
+    def keep_pair(self) -> FiledRule:
+        """With the pair that it is to have."""
+        known = None if self.pair is None else self.pair.pair
+        pair = kept_pair(known, self.rule.lives, self.newest)
+        if pair == known:
+            return self
+        if pair is None:
+            return self._replace(pair=None)
+        tokens = (self.waits[place].token for place in pair.places)
+        marked = tuple(dict.fromkeys((*self.marked, *tokens)))
+        return self._replace(pair=FiledPair(pair), marked=marked)
+
+    def mark(self, place: int, stamp: Stamp) -> FiledRule:
+        return self if self.pair is None else self._replace(pair=self.pair.mark(place, stamp))
 
     def accept(self, places: Iterable[int], stamp: Stamp) -> FiledRule:
         return self._with({place: self.waits[place].accept(stamp) for place in places})
@@ -117,7 +156,14 @@ class FiledRule(NamedTuple):
     def prune(self, accepted_before: Sequence[Stamp | None]) -> FiledRule:
         """As it is when it was pruned up to these stamps."""
         pairs = zip(self.waits, accepted_before, strict=True)
-        return self._replace(waits=tuple(w.prune(at) for w, at in pairs), touched=False)
+        waits = tuple(w.prune(at) for w, at in pairs)
+        return self._replace(waits=waits, touched=False, marked=self.paired)
+
+    @property
+    def paired(self) -> tuple[str, ...]:
+        """The dependencies of the pair."""
+        places = () if self.pair is None else self.pair.pair.places
+        return tuple(self.waits[place].token for place in places)
 
     def next_ver(self, now: Moment) -> int:
         return max(now, self.ver + 1)
@@ -130,6 +176,11 @@ class FiledRule(NamedTuple):
             "last_job_id": self.rule.last_job_id,
             "waits": [wait.as_row() for wait in self.waits],
         }
+        # A program that knows nothing of markers leaves both out whenever it writes.
+        if self.pair is not None:
+            shown["pair"] = self.pair.as_row()
+        if self.marked:
+            shown["marked"] = self.marked
         item = {**keys.rule(self.name)._asdict(), "ver": self.ver, "rec": to_text(shown)}
         if self.touched:
             look = keys.touched(keys.look_shard(self.name))
@@ -200,7 +251,15 @@ def read_rule(name: str, head: Item | None, settings: Item | None) -> FiledRule 
         for its, (token, *rest) in zip(dependencies, state["waits"], strict=True)
     )
     touched = "look" in head
-    return FiledRule(rule, state["identity"], waits, head["ver"], settings["ver"], touched)
+    rest = touched, _read_pair(state.get("pair")), tuple(state.get("marked", ()))
+    return FiledRule(rule, state["identity"], waits, head["ver"], settings["ver"], *rest)
+
+
+def _read_pair(row: Sequence[Any] | None) -> FiledPair | None:
+    if row is None:
+        return None
+    places, lives, since, newest = row
+    return FiledPair(Pair(tuple(places), tuple(lives), since), tuple(newest))
 
 
 def is_deleted(head: Item) -> bool:

@@ -273,6 +273,20 @@ def all_accepted(wait: str) -> str:
     return f"a#{wait}#"
 
 
+def marker(name: str, wait: str, stamp: Stamp) -> Key:
+    """A marker of a dependency (`core/pair.py`), by event time."""
+    return Key(f"u#{name}", marker_at(wait, stamp))
+
+
+def marker_at(wait: str, stamp: Stamp) -> str:
+    return f"{all_markers(wait)}{stamp - EARLIEST:018d}"
+
+
+def all_markers(wait: str) -> str:
+    """Behind all that the dependency accepted; it goes with that."""
+    return f"{all_accepted(wait)}m#"
+
+
 def decision(name: str, identity: str, arrival: str) -> Key:
     """What a rule decided on an event, in the order in which the events arrived."""
     return Key(f"u#{name}", f"{all_decisions(identity)}{arrival}")

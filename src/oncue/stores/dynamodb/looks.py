@@ -30,10 +30,23 @@ class Looks:
         self._stored: dict[tuple[str, Stamp], AcceptedEvent | None] = {}
         """The first that the table has, by dependency and stamp."""
         self._added: dict[str, list[AcceptedEvent]] = {}
+        self._marked: dict[str, list[Stamp]] = {}
 
     def accept(self, wait: FiledWait, filed: FiledEvent) -> None:
         one = AcceptedEvent(filed.event.stamp, filed.arrival, filed.event)
         insort(self._added.setdefault(wait.token, []), one, key=_place)
+
+    def mark(self, wait: FiledWait, stamp: Stamp) -> None:
+        insort(self._marked.setdefault(wait.token, []), stamp)
+
+    def newest_marker(self, wait: FiledWait, newest: Stamp | None, t: Stamp) -> Stamp | None:
+        """The newest marker of the dependency that is ≤ t. `newest` is the newest of all."""
+        if newest is None or newest <= t:
+            return newest
+        found = [stamp for stamp in self._marked.get(wait.token, []) if stamp <= t]
+        above, upto = keys.all_markers(wait.token), keys.marker_at(wait.token, t)
+        items = self._table.query(self._pk, above, upto, limit=1, backwards=True)
+        return max([*found, *(item["stamp"] for item in items)], default=None)
 
     def newest(self, wait: FiledWait, t: Stamp) -> Stamp | None:
         """The newest accepted stamp of the dependency that is ≤ t."""

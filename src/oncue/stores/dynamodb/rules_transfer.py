@@ -68,7 +68,8 @@ class DynamoRulesTransfer(DynamoChains):
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         now = self.clock.now()
-        ids = self._refuse_taken([dumped.logged.event for dumped in events], now)
+        every = [event for dumped in events for event in dumped.under_each_id]
+        ids = self._refuse_taken(every, now)
         for seen in rules:
             if not self._read_rules([seen.rule.name]):
                 self._save_rule(None, restored(seen), now)
@@ -119,7 +120,7 @@ def _received(events: Sequence[DumpedEvent], rules: Mapping[str, FiledRule]) -> 
     for dumped, at, place in zip(events, moments, accumulate(moments, max), strict=True):
         is_decided = any(one.rule in rules for one in dumped.logged.decisions)
         until = None if is_decided else at + LOOSE_MS
-        received.append(Received(dumped.logged.event, at, place, until))
+        received.append(Received(dumped.logged.event, at, place, until, dumped.other_ids))
     return received
 
 
@@ -176,4 +177,5 @@ def _dumped(
             if its.decision is Decision.ACCEPTED and its.dependency.identity in held:
                 still.append(place)
     received_at = to_datetime(one.received_at)
-    return DumpedEvent(LoggedEvent(one.event, received_at, tuple(decisions)), tuple(still))
+    logged = LoggedEvent(one.event, received_at, tuple(decisions))
+    return DumpedEvent(logged, tuple(still), one.other_ids)

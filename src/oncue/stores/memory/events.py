@@ -38,6 +38,7 @@ class MemoryEvents(MemoryRules):
     def _publish(self, event: Event, now: Moment, bounds: Bounds) -> Published:
         known = self._events_by_fact.get(event.fact)
         logged = known or self._log(event, now)
+        self._remember(logged, event.id)
         answers: list[Decided] = []
         jobs: list[Fired] = []
         fresh = known is None
@@ -67,13 +68,15 @@ class MemoryEvents(MemoryRules):
             record.newest,
             bounds,
             now,
-            lambda place, t: record.waits[place].newest_by(t),
+            record.newest_by,
             lambda place, stamp: self._first_at(record.waits[place], stamp),
+            record.keep_pair(),
         )
-        for wait in (record.waits[position] for position in validated):
+        for place in validated:
             if concluded.decision is Decision.ACCEPTED:
-                wait.accept(event.stamp, logged.number)
-            wait.stale = wait.stale or concluded.decision is Decision.STALE
+                record.accept(place, event.stamp, logged.number)
+            elif concluded.decision is Decision.STALE:
+                record.waits[place].stale = True
         if concluded.job is not None:
             self._fire(record, concluded.job, now)
         return concluded

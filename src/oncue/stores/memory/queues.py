@@ -126,7 +126,8 @@ class MemoryQueues(MemoryEvents, MemorySchedules):
         for logged in list(self._events.values()):
             if logged.number not in decided and logged.received_at < before:
                 del self._events[logged.number]
-                del self._events_by_id[logged.event.id]
+                for event_id in (logged.event.id, *logged.other_ids):
+                    del self._events_by_id[event_id]
                 del self._events_by_fact[logged.event.fact]
 
     def _prune_rule(self, record: RuleRecord, bounds: Bounds) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import NamedTuple
 
-from oncue.core.event import Event, Fact, refuse_taken
+from oncue.core.event import MOST_IDS, Event, Fact, refuse_taken
 from oncue.core.moment import Moment, to_datetime
+from oncue.core.pair import Markers, Pair, kept_pair
 from oncue.core.publication import Decided
 from oncue.core.rule import Dependency, Rule
 from oncue.core.stamp import Stamp
@@ -31,6 +32,7 @@ class DependencyRecord:
     accepted: list[Accepted] = field(default_factory=list)
     newest: Stamp | None = None
     stale: bool = False
+    markers: list[Stamp] = field(default_factory=list)
 
     def accept(self, stamp: Stamp, number: int) -> None:
         insort(self.accepted, Accepted(stamp, number))
@@ -40,6 +42,13 @@ class DependencyRecord:
         place = bisect_right(self.accepted, t, key=lambda one: one.stamp)
         return self.accepted[place - 1].stamp if place else None
 
+    def mark(self, stamp: Stamp) -> None:
+        insort(self.markers, stamp)
+
+    def newest_marker(self, t: Stamp) -> Stamp | None:
+        place = bisect_right(self.markers, t)
+        return self.markers[place - 1] if place else None
+
     def first_at(self, stamp: Stamp) -> int | None:
         """The number of the first event that was accepted with this stamp."""
         place = bisect_left(self.accepted, Accepted(stamp, 0))
@@ -48,6 +57,7 @@ class DependencyRecord:
 
     def prune(self, before: Stamp) -> None:
         del self.accepted[: bisect_left(self.accepted, Accepted(before, 0))]
+        del self.markers[: bisect_left(self.markers, before)]
 
 
 @dataclass(slots=True)
@@ -58,16 +68,34 @@ class RuleRecord:
     """By number of the event: what was decided on it first …"""
     repeated: dict[int, list[Decided]] = field(default_factory=dict)
     """… and what its repetitions were told."""
+    pair: Pair | None = None
 
     @property
     def newest(self) -> Stamp | None:
         return max((w.newest for w in self.waits if w.newest is not None), default=None)
+
+    def newest_by(self, place: int, t: Stamp) -> Stamp | None:
+        return self.waits[place].newest_by(t)
+
+    def keep_pair(self) -> Markers | None:
+        """See that the rule has the pair that it is to have; the markers of it, if it has one."""
+        self.pair = kept_pair(self.pair, self.rule.lives, self.newest)
+        if self.pair is None:
+            return None
+        return Markers(self.pair, lambda place, t: self.waits[place].newest_marker(t))
+
+    def accept(self, place: int, stamp: Stamp, number: int) -> None:
+        self.waits[place].accept(stamp, number)
+        if self.pair is not None and self.pair.is_marker(place, stamp, self.newest_by):
+            self.waits[place].mark(stamp)
 
 
 class EventRecord(NamedTuple):
     number: int
     event: Event
     received_at: Moment
+    other_ids: list[str]
+    """Under which the same fact came again."""
 
 
 class MemoryRules(MemoryState):
@@ -83,15 +111,21 @@ class MemoryRules(MemoryState):
 
     def _log(self, event: Event, now: Moment) -> EventRecord:
         self._event_count += 1
-        record = EventRecord(self._event_count, event, now)
+        record = EventRecord(self._event_count, event, now, [])
         self._events[record.number] = record
         self._events_by_id[event.id] = self._events_by_fact[event.fact] = record
         return record
 
+    def _remember(self, record: EventRecord, event_id: str) -> None:
+        """Let an id belong to an event that is known."""
+        if event_id not in self._events_by_id and len(record.other_ids) < MOST_IDS - 1:
+            self._events_by_id[event_id] = record
+            record.other_ids.append(event_id)
+
     def _refuse_taken(self, events: Sequence[Event]) -> None:
         """Raise if an id belongs to another event, here or among these."""
-        found = (self._events_by_id.get(event.id) for event in events)
-        refuse_taken(events, {one.event.id: one.event.fact for one in found if one is not None})
+        known = self._events_by_id
+        refuse_taken(events, {e.id: known[e.id].event.fact for e in events if e.id in known})
 
     def _first_at(self, wait: DependencyRecord, stamp: Stamp) -> Event | None:
         number = wait.first_at(stamp)
@@ -103,6 +137,8 @@ class MemoryRules(MemoryState):
             record = self._rules.get(rule.name)
             if record is None:
                 record = self._rules[rule.name] = RuleRecord(replace(rule, created_at=at), [])
+            if record.rule.dependencies != rule.dependencies:
+                record.pair = None
             kept = {wait.dependency.identity: wait for wait in record.waits}
             record.waits = [
                 replace(kept.get(one.identity) or DependencyRecord(one), dependency=one)

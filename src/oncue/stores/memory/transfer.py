@@ -61,13 +61,12 @@ class MemoryTransfer(MemoryRules):
                 decisions.append(one)
             decisions += rule.repeated.get(record.number, ())
         received_at = to_datetime(record.received_at)
-        return DumpedEvent(
-            LoggedEvent(record.event, received_at, tuple(decisions)), tuple(accepted)
-        )
+        logged = LoggedEvent(record.event, received_at, tuple(decisions))
+        return DumpedEvent(logged, tuple(accepted), tuple(record.other_ids))
 
     def admit_rules(self, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         with self._lock:
-            self._refuse_taken([dumped.logged.event for dumped in events])
+            self._refuse_taken([event for dumped in events for event in dumped.under_each_id])
             for seen in rules:
                 waits = [
                     DependencyRecord(dependency, newest=one.newest_stamp, stale=one.stale)
@@ -80,6 +79,8 @@ class MemoryTransfer(MemoryRules):
         logged = dumped.logged
         known = self._events_by_fact.get(logged.event.fact)
         record = known or self._log(logged.event, from_datetime(logged.received_at))
+        for event in dumped.under_each_id:
+            self._remember(record, event.id)
         for name in {one.rule for one in logged.decisions} & self._rules.keys():
             rule = self._rules[name]
             if record.number in rule.decided:
@@ -95,6 +96,6 @@ class MemoryTransfer(MemoryRules):
 
 
 def _accept(rule: RuleRecord, decided: Decided, record: EventRecord) -> None:
-    for wait in rule.waits:
+    for place, wait in enumerate(rule.waits):
         if wait.dependency.identity == decided.dependency.identity:
-            wait.accept(record.event.stamp, record.number)
+            rule.accept(place, record.event.stamp, record.number)

@@ -7,8 +7,9 @@ rule fire it once, whichever node they come to; and no two publications wait for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from oncue.core.event import Bounds, Event, Fact
@@ -57,14 +58,15 @@ class PgPublication(Publication[PgJoined]):
         chosen = {at: events[at] for at in range(position, end)}
         look_for_rules = ("events", "candidates", _keys(chosen))
         if since == PublishProgress():
-            by_ids, stored, candidates = self.tx.together(
-                ("events", "by_ids", {"ids": [event.id for event in events]}),
+            stored, by_ids, candidates = self.tx.together(
                 ("events", "reserve", self._reservation(events)),
+                ("events", "by_ids", {"ids": [event.id for event in events]}),
                 look_for_rules,
             )
             publication.refuse_known(events, by_ids)
             self._fresh.update(map(self._note, stored))
             self._keep(events)
+            self._remember_ids(events, {row[0] for row in by_ids})
         else:
             self._keep(chosen.values())
             [candidates] = self.tx.together(look_for_rules)
@@ -105,6 +107,15 @@ class PgPublication(Publication[PgJoined]):
             stored = self.tx.rows("events", "reserve", self._reservation(missing))
             self._fresh.update(map(self._note, stored))
             missing = self._find(missing)
+
+    def _remember_ids(self, events: Sequence[Event], known: Collection[str]) -> None:
+        """Let other ids of events that are there belong to them. Another event may have come with
+        one of them since these were looked for: whoever stores an id waits for others who do, and
+        then looks whose it is."""
+        others = sorted((one for one in events if one.id not in known), key=attrgetter("id"))
+        for event in others:
+            publication.remember_id(self.tx, self._logged[event.fact], event.id)
+        publication.refuse_taken(self.tx, others)
 
     def _find(self, events: Iterable[Event]) -> list[Event]:
         """Look for those that this transaction does not know. Those that are not there."""

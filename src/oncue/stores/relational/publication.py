@@ -19,6 +19,8 @@ from oncue.stores.relational.rules import (
     Wait,
     decided,
     first_at,
+    keep_pair,
+    markers_of,
     newest_stamp,
     numbered,
 )
@@ -165,7 +167,7 @@ class Publication(Generic[X]):
         """What a rule makes of the event, applied. `matched` are the numbers of its dependencies
         that the event matches."""
         tx, event = self.tx, logged.event
-        known = self.rule(rule_n)
+        known = keep_pair(tx, self.rule(rule_n))
         waits = known.waits
         validated = [place for place, wait in enumerate(waits) if wait.n in matched]
         concluded = conclude(
@@ -177,6 +179,7 @@ class Publication(Generic[X]):
             self.now,
             lambda place, t: self.newest(waits[place], t),
             lambda place, stamp: self.first_at(waits[place], stamp),
+            markers_of(tx, known),
         )
         for place, one in zip(validated, concluded.decisions, strict=True):
             self._apply(rule_n, logged, waits[place], one)
@@ -236,10 +239,17 @@ def log_event(tx: RelationalTx, event: Event, now: Moment, decided: int = 0) -> 
             return Logged(n, event), True
         known = logged_event(tx, event)
         if known is not None:
+            remember_id(tx, known, event.id)
             return known, False
         # Its id belongs to another event, perhaps since the call began; or the fact is there no
         # longer, where others can remove it between the two statements.
         refuse_taken(tx, [event])
+
+
+def remember_id(tx: RelationalTx, logged: Logged, event_id: str) -> None:
+    """Let an id belong to an event that is known, too."""
+    if event_id != logged.event.id:
+        tx.do("events", "also", {"id": event_id, "n": logged.n, "most": core.MOST_IDS})
 
 
 def accept(tx: RelationalTx, wait: Wait, stamp: Stamp, event_n: int) -> None:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from oncue.core.event import Event, EventType
 from oncue.core.firing import Decision
 from oncue.core.moment import Moment
+from oncue.core.pair import Markers, Pair, kept_pair
 from oncue.core.publication import Decided
 from oncue.core.rule import Dependency, Rule
-from oncue.core.stamp import Stamp
+from oncue.core.stamp import SECOND, Stamp
 from oncue.core.standing import Sighting, Sightings
 from oncue.stores.relational.part import RelationalPart, X, transaction
 from oncue.stores.relational.rows import reader
@@ -29,6 +30,12 @@ class Wait(NamedTuple):
     dependency: Dependency
     newest: Stamp | None
     stale: bool
+    pair_n: int | None
+    """The other dependency of the rule's pair, if this is one of the two …"""
+    pair_life_seconds: int | None
+    """… how long it was valid when they became the pair …"""
+    pair_since: Stamp | None
+    """… and the newest stamp that the rule had accepted then."""
 
 
 class StoredRule(NamedTuple):
@@ -38,6 +45,7 @@ class StoredRule(NamedTuple):
     touched: bool
     """Something happened to it since it was last pruned."""
     deleted: bool
+    pair: Pair | None = None
 
     @property
     def newest(self) -> Stamp | None:
@@ -101,13 +109,26 @@ def all_stored(
 def _stored(row: Sequence[Any], waits: list[Wait]) -> StoredRule:
     dependencies = tuple(wait.dependency for wait in waits)
     rule = _read_rule((row[1], dependencies, *row[2:9]))
-    return StoredRule(row[0], rule, waits, bool(row[9]), bool(row[10]))
+    return StoredRule(row[0], rule, waits, bool(row[9]), bool(row[10]), _pair(waits))
+
+
+def _pair(waits: Sequence[Wait]) -> Pair | None:
+    """None: there is none, or one of the two is gone."""
+    places = [place for place, wait in enumerate(waits) if wait.pair_n is not None]
+    if len(places) != 2:
+        return None
+    first, second = (waits[place] for place in places)
+    if (first.pair_n, second.pair_n) != (second.n, first.n):
+        return None
+    lives = (first.pair_life_seconds or 0) * SECOND, (second.pair_life_seconds or 0) * SECOND
+    return Pair((places[0], places[1]), lives, first.pair_since)
 
 
 def _wait(row: Sequence[Any]) -> Wait:
     """From a row of `rules.sql: dependency_columns`."""
-    n, kind, resource, life_seconds, newest, stale = row
-    return Wait(n, Dependency(_TYPES[kind], resource, life_seconds), newest, bool(stale))
+    n, kind, resource, life_seconds, newest, stale, *pair = row
+    its = Dependency(_TYPES[kind], resource, life_seconds)
+    return Wait(n, its, newest, bool(stale), *pair)
 
 
 def event(row: Sequence[Any]) -> Event:
@@ -126,6 +147,28 @@ def newest_stamp(tx: RelationalTx, dependency_n: int, t: Stamp) -> Stamp | None:
     """The newest stamp by `t` of an event that was accepted for the dependency."""
     found: Stamp | None = tx.run("events", "newest", {"n": dependency_n, "stamp": t}).get
     return found
+
+
+def keep_pair(tx: RelationalTx, known: StoredRule) -> StoredRule:
+    """The rule with the pair that it is to have. A trigger marks what is accepted from then on."""
+    pair = kept_pair(known.pair, known.rule.lives, known.newest)
+    if pair == known.pair:
+        return known
+    first, second = (known.waits[place].n for place in pair.places) if pair else (None, None)
+    params = {"n": known.n, "first": first, "second": second, "since": known.newest}
+    tx.do("rules", "pair", params)
+    return known._replace(pair=pair)
+
+
+def markers_of(tx: RelationalTx, known: StoredRule) -> Markers | None:
+    """None: the rule has no pair."""
+
+    def newest(place: int, t: Stamp) -> Stamp | None:
+        params = {"n": known.waits[place].n, "stamp": t}
+        found: Stamp | None = tx.run("events", "newest_marker", params).get
+        return found
+
+    return None if known.pair is None else Markers(known.pair, newest)
 
 
 def first_at(tx: RelationalTx, dependency_n: int, stamp: Stamp) -> Event | None:

@@ -13,7 +13,7 @@ from oncue.core.moment import EPOCH, from_datetime, to_datetime
 from oncue.core.publication import Decided, LoggedEvent
 from oncue.core.standing import Sightings
 from oncue.stores.relational.part import RelationalPart, X, transaction
-from oncue.stores.relational.publication import accept, log_event, refuse_taken
+from oncue.stores.relational.publication import accept, log_event, refuse_taken, remember_id
 from oncue.stores.relational.rules import StoredRule, decided, event, stored
 from oncue.stores.relational.tx import RelationalTx
 
@@ -28,7 +28,10 @@ class RelationalRulesTransfer(RelationalPart[X]):
             found = tx.rows("rules_transfer", "export_events", params)
             decisions: defaultdict[int, list[Decided]] = defaultdict(list)
             accepted: defaultdict[int, list[int]] = defaultdict(list)
+            others: defaultdict[int, list[str]] = defaultdict(list)
             numbers = {"ns": tx.numbers([row[0] for row in found] or [0])}
+            for n, other in tx.rows("rules_transfer", "other_ids_of", numbers):
+                others[n].append(other)
             for n, rule, is_accepted, *row in tx.rows("rules_transfer", "decisions_of", numbers):
                 if is_accepted:
                     accepted[n].append(len(decisions[n]))
@@ -37,6 +40,7 @@ class RelationalRulesTransfer(RelationalPart[X]):
             DumpedEvent(
                 LoggedEvent(event(row), to_datetime(row[5]), tuple(decisions[row[0]])),
                 tuple(accepted[row[0]]),
+                tuple(others[row[0]]),
             )
             for row in found
         ]
@@ -45,11 +49,16 @@ class RelationalRulesTransfer(RelationalPart[X]):
     @transaction
     def admit_rules(self, tx: X, rules: Sequence[Sightings], events: Sequence[DumpedEvent]) -> int:
         # First: SQLite commits what was written before a refusal.
-        refuse_taken(tx, [one.logged.event for one in events])
+        every = [each for one in events for each in one.under_each_id]
+        refuse_taken(tx, every)
         for rule in rules:
             _admit_rule(tx, rule)
         # All events before any rule is held, as in a publication.
         logged = [log_event(tx, one.logged.event, _ms(one.logged.received_at)) for one in events]
+        for one, (known, _) in zip(events, logged, strict=True):
+            for other in one.other_ids:
+                remember_id(tx, known, other)
+        refuse_taken(tx, every)  # where others publish at the same time
         held = _held(tx, events)
         for one, ((n, _), _) in zip(events, logged, strict=True):
             _admit_decisions(tx, held, n, one)

@@ -17,7 +17,7 @@ from oncue.core.dumped import DumpedJob, key_taken
 from oncue.core.job import Attempt, Diagnostic, History, Job, Operation
 from oncue.core.lifecycle import FINAL
 from oncue.core.moment import from_datetime, maybe_datetime, to_datetime
-from oncue.stores.sqlite import rows
+from oncue.stores.sqlite import rows, worker_ranges
 from oncue.stores.sqlite.database import StorePart
 
 SQL = rows.load("transfer")
@@ -33,7 +33,7 @@ _INSTANT = Job._fields.index("instant")
 
 class SqliteTransfer(StorePart):
     def export(self, after: Cursor | None, limit: int) -> Page[DumpedJob]:
-        with self.db.reading() as tx, tx:  # one snapshot for jobs and their histories
+        with worker_ranges.reading(self.db) as tx, tx:  # one snapshot for jobs and their histories
             found = rows.fetch(tx, SQL["export"], {"after": after or "", "limit": limit})
             histories = _histories(tx, [row[_JOB] for row in found if row[-1]])
         jobs = [_dumped_job(row, histories) for row in found]

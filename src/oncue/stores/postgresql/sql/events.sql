@@ -4,7 +4,15 @@
 e.n, e.id, e.type, e.resource, e.stamp, e.received_at
 
 -- name: by_ids
-SELECT id, type, resource, stamp FROM oncue.events WHERE id = ANY(:ids::text[]);
+SELECT i.id, e.type, e.resource, e.stamp
+FROM oncue.event_ids AS i JOIN oncue.events AS e ON e.n = i.event_n WHERE i.id = ANY(:ids::text[]);
+
+-- Another id of an event, unless it has as many as are remembered.
+-- name: also
+INSERT INTO oncue.event_ids (id, event_n)
+SELECT :id::text, :n::bigint
+WHERE :most > (SELECT count(*) FROM oncue.event_ids WHERE event_n = :n::bigint)
+ON CONFLICT DO NOTHING;
 
 -- Its key must not be removed before the end of the transaction, as for `keep`.
 -- name: by_fact
@@ -94,6 +102,10 @@ UPDATE oncue.rules SET touched = true WHERE n = ANY(:n::bigint[]);
 
 -- name: newest
 SELECT stamp FROM oncue.accepted WHERE dependency_n = :n AND stamp <= :stamp ORDER BY stamp DESC LIMIT 1;
+
+-- name: newest_marker
+SELECT stamp FROM oncue.accepted WHERE dependency_n = :n AND is_marker AND stamp <= :stamp
+ORDER BY stamp DESC LIMIT 1;
 
 -- name: validating
 SELECT {event_columns} FROM oncue.accepted AS a JOIN oncue.events AS e ON e.n = a.event_n

@@ -3,7 +3,7 @@ r.n, r.name, r.enabled, r.queue, r.payload, r.created_at, r.updated_at, r.last_i
 r.last_job_id, r.touched, r.deleted
 
 -- name: dependency_columns
-n, type, resource, life_seconds, newest, stale
+n, type, resource, life_seconds, newest, stale, pair_n, pair_life_seconds, pair_since
 
 -- name: rule
 SELECT {rule_columns} FROM oncue.rules AS r WHERE r.name = :name AND NOT r.deleted;
@@ -43,6 +43,11 @@ UPDATE oncue.dependencies SET position = :position, life_seconds = :life_seconds
 
 -- name: retire
 UPDATE oncue.dependencies SET retired = true WHERE n = :n;
+
+-- name: pair
+UPDATE oncue.dependencies SET pair_life_seconds = life_seconds, pair_since = :since::bigint,
+  pair_n = CASE n WHEN :first::bigint THEN :second::bigint WHEN :second::bigint THEN :first::bigint END
+WHERE rule_n = :n AND NOT retired;
 
 -- name: delete
 UPDATE oncue.rules SET deleted = true, touched = true WHERE name = :name AND NOT deleted

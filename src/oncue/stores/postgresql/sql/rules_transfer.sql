@@ -1,6 +1,10 @@
 -- name: export_events
 SELECT {events.event_columns} FROM oncue.events AS e WHERE e.n > :after ORDER BY e.n LIMIT :limit;
 
+-- name: other_ids_of
+SELECT i.event_n, i.id FROM oncue.event_ids AS i JOIN oncue.events AS e ON e.n = i.event_n
+WHERE i.event_n = ANY(:ns::bigint[]) AND i.id <> e.id ORDER BY i.event_n, i.id;
+
 -- name: decisions_of
 SELECT d.event_n, r.name, d.decision = 'ACCEPTED' AND EXISTS (
     SELECT 1 FROM oncue.accepted AS a

@@ -2,7 +2,14 @@
 e.n, e.id, e.type, e.resource, e.stamp, e.received_at
 
 -- name: by_ids
-SELECT id, type, resource, stamp FROM events WHERE id IN carray(:ids);
+SELECT i.id, e.type, e.resource, e.stamp FROM event_ids AS i JOIN events AS e ON e.n = i.event_n
+WHERE i.id IN carray(:ids);
+
+-- Another id of an event, unless it has as many as are remembered.
+-- name: also
+INSERT INTO event_ids (id, event_n)
+SELECT :id, :n WHERE :most > (SELECT count(*) FROM event_ids WHERE event_n = :n)
+ON CONFLICT DO NOTHING;
 
 -- name: by_fact
 SELECT {event_columns} FROM events AS e WHERE e.type = :type AND e.resource = :resource AND e.stamp = :stamp;
@@ -40,8 +47,9 @@ INSERT INTO decisions (rule_n, event_n, dependency_n, decision, type, resource, 
 VALUES (:rule_n, :event_n, :dependency_n, :decision, :type, :resource, :life_seconds, :now, :job_id,
   :suppressed);
 
+-- OR FAIL: for the trigger of this table, SQLite would else keep a journal of every statement.
 -- name: accept
-INSERT INTO accepted (dependency_n, stamp, event_n) VALUES (:n, :stamp, :event_n);
+INSERT OR FAIL INTO accepted (dependency_n, stamp, event_n) VALUES (:n, :stamp, :event_n);
 
 -- name: note_newest
 UPDATE dependencies SET newest = :stamp WHERE n = :n AND (newest IS NULL OR newest < :stamp);
@@ -54,6 +62,10 @@ UPDATE rules SET touched = 1 WHERE n = :n;
 
 -- name: newest
 SELECT stamp FROM accepted WHERE dependency_n = :n AND stamp <= :stamp ORDER BY stamp DESC LIMIT 1;
+
+-- name: newest_marker
+SELECT stamp FROM accepted WHERE dependency_n = :n AND is_marker = 1 AND stamp <= :stamp
+ORDER BY stamp DESC LIMIT 1;
 
 -- name: validating
 SELECT {event_columns} FROM accepted AS a JOIN events AS e ON e.n = a.event_n

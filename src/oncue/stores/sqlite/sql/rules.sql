@@ -3,7 +3,7 @@ r.n, r.name, r.enabled, r.queue, r.payload, r.created_at, r.updated_at, r.last_i
 r.last_job_id, r.touched, r.deleted
 
 -- name: dependency_columns
-n, type, resource, life_seconds, newest, stale
+n, type, resource, life_seconds, newest, stale, pair_n, pair_life_seconds, pair_since
 
 -- name: rule
 SELECT {rule_columns} FROM rules AS r WHERE r.name = :name AND r.deleted = 0;
@@ -39,6 +39,11 @@ UPDATE dependencies SET position = :position, life_seconds = :life_seconds WHERE
 
 -- name: retire
 UPDATE dependencies SET retired = 1 WHERE n = :n;
+
+-- name: pair
+UPDATE dependencies SET pair_life_seconds = life_seconds, pair_since = :since,
+  pair_n = CASE n WHEN :first THEN :second WHEN :second THEN :first END
+WHERE rule_n = :n AND retired = 0;
 
 -- name: delete
 UPDATE rules SET deleted = 1, touched = 1 WHERE name = :name AND deleted = 0 RETURNING n;

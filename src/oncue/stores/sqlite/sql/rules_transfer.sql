@@ -1,6 +1,10 @@
 -- name: export_events
 SELECT {events.event_columns} FROM events AS e WHERE e.n > :after ORDER BY e.n LIMIT :limit;
 
+-- name: other_ids_of
+SELECT i.event_n, i.id FROM event_ids AS i JOIN events AS e ON e.n = i.event_n
+WHERE i.event_n IN carray(:ns) AND i.id <> e.id ORDER BY i.event_n, i.id;
+
 -- name: decisions_of
 SELECT d.event_n, r.name, d.decision = 'ACCEPTED' AND EXISTS (
     SELECT 1 FROM accepted AS a JOIN dependencies AS p ON p.n = a.dependency_n AND p.retired = 0

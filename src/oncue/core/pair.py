@@ -1,0 +1,76 @@
+"""The two dependencies of a rule that are valid for the shortest time, and when both may be.
+
+If their events alternate and never meet, there is a gap after each of them, and a dependency that
+lives much longer may span them all. Markers tell where the two have met, so that a search falls
+through all gaps at once. One that is missing would lose a job; one too many costs a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from oncue.core.stamp import SECOND, Stamp
+
+Newest = Callable[[int, Stamp], Stamp | None]
+"""(position, t) → the newest accepted stamp of the dependency at that position that is ≤ t."""
+MANY = 64
+"""So many times a pair fits into the longest life of its rule. Where it does not, gaps are few."""
+
+
+class Pair(NamedTuple):
+    """An accepted event of one of the two is a marker if the two were both valid at some time of
+    its life when it was accepted. So every time at which both are valid lies in the life of a
+    marker: of that one of two events which was accepted last."""
+
+    places: tuple[int, int]
+    """Positions of the dependencies."""
+    lives: tuple[Stamp, Stamp]
+    since: Stamp | None
+    """The newest stamp that the rule had accepted when the markers began; None: it had none."""
+
+    def is_marker(self, place: int, stamp: Stamp, newest: Newest) -> bool:
+        """Whether an event that the dependency at this position accepts is a marker."""
+        if place not in self.places:
+            return False
+        at = self.places.index(place)
+        other = newest(self.places[1 - at], stamp + self.lives[at])
+        return other is not None and other + self.lives[1 - at] >= stamp
+
+
+class Markers(NamedTuple):
+    pair: Pair
+    newest: Newest
+    """The same for markers."""
+
+    def are_complete(self, t: Stamp) -> bool:
+        """Whether all that matters for times shortly before t came after the markers began."""
+        return self.pair.since is None or self.pair.since + max(self.pair.lives) < t
+
+    def last_meeting(self, t: Stamp) -> Stamp | None:
+        """No time by t at which both are valid is later than this one. None: there is none."""
+        places, lives, since = self.pair
+        ends = [] if since is None else [since + max(lives)]
+        for place, life in zip(places, lives, strict=True):
+            marker = self.newest(place, t)
+            ends += [] if marker is None else [marker + life]
+        return max(ends, default=None)
+
+
+def pair_of(lives: Sequence[Stamp]) -> tuple[int, int] | None:
+    """The positions of the pair of a rule. None: it needs none."""
+    if len(lives) < 3:
+        return None
+    first, second = sorted(sorted(range(len(lives)), key=lives.__getitem__)[:2])
+    together = max(lives[first] + lives[second], SECOND)
+    return (first, second) if max(lives) >= MANY * together else None
+
+
+def kept_pair(known: Pair | None, lives: Sequence[Stamp], newest: Stamp | None) -> Pair | None:
+    """The pair that a rule is to have: the one that it has, if that is still the right one.
+    `newest` is the newest stamp that the rule has accepted."""
+    places = pair_of(lives)
+    if places is None:
+        return None
+    wanted = Pair(places, (lives[places[0]], lives[places[1]]), newest)
+    return known if known is not None and known[:2] == wanted[:2] else wanted

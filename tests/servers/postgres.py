@@ -180,7 +180,7 @@ def _started(
         program = _programs(version) / "postgres"
         if not data.exists():
             _copy(_template(version), data)
-        start = [*_as_nobody(), str(program), "-D", str(data)]
+        start = [*as_nobody(), str(program), "-D", str(data)]
         return [*start, "-p", str(port), *options]
 
     address = begin().endpoint(name, command, speaks_http=False, port=port, stop=MODES["immediate"])
@@ -221,10 +221,10 @@ def _make(data: Path, command: list[str]) -> None:
     killed. Of two who do it at the same time, the first wins."""
     data.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=data.parent))
-    if "setpriv" in _as_nobody():
+    if "setpriv" in as_nobody():
         _hand_over(fresh)
     done = subprocess.run(
-        [*_as_nobody(), *command, str(fresh)],
+        [*as_nobody(), *command, str(fresh)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -260,7 +260,7 @@ def _programs(version: str) -> Path:
 
 
 @cache
-def _as_nobody() -> list[str]:
+def as_nobody() -> list[str]:
     """What runs a program as another user than root, as whom PostgreSQL does not run.
 
     In a user namespace it still reaches what only root can, and files of root appear as its own.

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO
@@ -34,8 +34,8 @@ TRIES = 3  # a port that was free may be taken before the server has it
 Command = Callable[[int], list[str]]
 """What starts a server on a port of 127.0.0.1."""
 
-Answers = Callable[[int, subprocess.Popen[bytes]], bool]
-"""Whether the server is there before its guard ends or time is over."""
+Reach = Callable[[int], None]
+"""Raises if the server on this port cannot be reached."""
 
 
 class NotStarted(Exception):
@@ -77,8 +77,8 @@ class Session:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             known = self.folder / f"{name}.address"
             if not (known.exists() and self.runs(name)):
-                answers = _answers if speaks_http else _listens
-                port = self._start(name, command, answers, port, stop)
+                reach = _ask if speaks_http else _connect
+                port = self._start(name, command, reach, port, stop)
                 known.write_text(f"http://127.0.0.1:{port}")
             return known.read_text()
 
@@ -103,13 +103,13 @@ class Session:
         self._owner[1].close()
 
     def _start(
-        self, name: str, command: Command, answers: Answers, port: int | None, stop: signal.Signals
+        self, name: str, command: Command, reach: Reach, port: int | None, stop: signal.Signals
     ) -> int:
         for _ in range(TRIES):
             self._stop(name)  # of one that died while it was starting the server
             tried = port or free_port()
             guard = self._guard(name, command(tried), stop)
-            if answers(tried, guard):
+            if _is_reached(reach, tried, guard):
                 return tried
             self._stop(name)
         said = (self.folder / f"{name}.log").read_text(errors="replace")
@@ -169,31 +169,24 @@ def free_port() -> int:
         return int(own.getsockname()[1])
 
 
-def _answers(port: int, guard: subprocess.Popen[bytes]) -> bool:
-    """Whether the server answers to HTTP before it ends or time is over."""
+def _is_reached(reach: Reach, port: int, guard: subprocess.Popen[bytes]) -> bool:
+    """Whether the server can be reached before it ends or time is over."""
     ends = time.monotonic() + START_SECONDS
     while guard.poll() is None and time.monotonic() < ends:
-        connection = HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)
         try:
-            connection.request("GET", "/")
-            connection.getresponse()
+            reach(port)
         except (OSError, HTTPException):
             time.sleep(0.05)
         else:
             return guard.poll() is None
-        finally:
-            connection.close()
     return False
 
 
-def _listens(port: int, guard: subprocess.Popen[bytes]) -> bool:
-    """Whether the server takes connections before it ends or time is over."""
-    ends = time.monotonic() + START_SECONDS
-    while guard.poll() is None and time.monotonic() < ends:
-        try:
-            socket.create_connection(("127.0.0.1", port), START_SECONDS).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return guard.poll() is None
-    return False
+def _ask(port: int) -> None:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)) as connection:
+        connection.request("GET", "/")
+        connection.getresponse()
+
+
+def _connect(port: int) -> None:
+    socket.create_connection(("127.0.0.1", port), START_SECONDS).close()

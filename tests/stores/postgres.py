@@ -13,11 +13,15 @@ import psycopg
 from oncue.ports.clock import Clock
 from oncue.stores.postgresql.address import PgAddress
 from oncue.stores.postgresql.store import PgStore
+from tests.servers.pgbouncer import pgbouncer_url
 from tests.servers.postgres import debian_postgres, postgres_url
 
 VERSION = "TEST_POSTGRES_OF_ONCUE"
 """The variable that names the version on which all tests of stores run. Without it, every fourth of
-them runs on Debian's 15 where that is, and the others on 18."""
+them runs on Debian's 15 where that is, some of the contract suite on 18 behind pgbouncer, and the
+others on 18."""
+POOLED = "pgbouncer"
+"""In place of a version: 18, behind a pooler."""
 _free: dict[str, list[str]] = defaultdict(list)
 """By server."""
 _TABLES = (
@@ -34,8 +38,12 @@ def versions() -> list[str]:
 def _server() -> str:
     """The one of the test that runs now."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    version = versions()[-1] if zlib.crc32(test.encode()) % 4 == 0 else "18"
-    return postgres_url(os.environ.get(VERSION, version))
+    draw = zlib.crc32(test.encode())
+    version = versions()[-1] if draw % 4 == 0 else "18"
+    if draw % 16 == 1 and test.startswith("tests/contract/"):
+        version = POOLED
+    version = os.environ.get(VERSION, version)
+    return pgbouncer_url() if version == POOLED else postgres_url(version)
 
 
 def url_of(schema: str) -> str:

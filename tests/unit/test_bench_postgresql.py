@@ -76,5 +76,13 @@ def test_a_job_before_its_time_is_a_miss() -> None:
     assert earliest.met is False
 
 
+def test_only_the_product_has_to_stay_as_fast_with_more_jobs() -> None:
+    small = {kind: [Measured({"count": 100, "seconds": 1.0}, 0)] for kind in ("raw", "gone")}
+    large = {kind: [Measured({"count": 100, "seconds": 2.0}, 0)] for kind in ("raw", "gone")}
+    raw, product = work._grown(100, small, 1000, large)
+    assert (raw.ratio, raw.goal, raw.met) == (0.5, "", None)
+    assert (product.ratio, product.met) == (0.5, False)
+
+
 def test_a_report_shows_no_password() -> None:
     assert "secret" not in shown_url("postgresql://ada:secret@db.example.org/jobs")

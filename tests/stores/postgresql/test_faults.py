@@ -5,18 +5,27 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, suppress
 from itertools import count
+from typing import Any
 
+import psycopg
 import pytest
+from psycopg import _pipeline_base
+from psycopg.generators import pipeline_communicate
+from psycopg.rows import TupleRow
 
 from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.errors import StoreUnavailable
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import State
-from oncue.stores.postgresql import news
+from oncue.core.sharing import Taker
+from oncue.stores.postgresql import database, news
+from oncue.stores.postgresql.connections import LastUsedFirst
+from oncue.stores.postgresql.tx import Asked, PgTx
 from tests.contract.changing import Amendment
-from tests.contract.desk import Desk, together
+from tests.contract.desk import Desk, Q, together
 from tests.servers.postgres import PostgresServer
 from tests.stores.postgresql.faults import (
     PATIENCE,
@@ -84,6 +93,45 @@ def test_a_server_that_is_away_for_longer_is_used_again_when_it_is_back(
         assert desk.listed() in (["a"], ["a", "b"])
 
 
+@pytest.mark.usefixtures("impatient")
+def test_while_a_server_is_away_only_the_first_of_those_in_line_waits_for_long(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float | None] = []
+    getconn = LastUsedFirst.getconn
+
+    def noted(self: LastUsedFirst, timeout: float | None = None) -> psycopg.Connection[Any]:
+        waits.append(timeout)
+        return getconn(self, timeout)
+
+    desk = new_desk(server)
+    with closing(desk.store):
+        desk.add("a")
+        server.stop("immediate")
+        causes: set[str] = set()
+        monkeypatch.setattr(LastUsedFirst, "getconn", noted)
+        monkeypatch.setattr(database, "AWAY_SECONDS", 0.01)
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable) as caught:
+                desk.store.get("a")
+            causes.add(str(caught.value))
+        short = waits.index(0.01)
+        assert waits[:short] == [database.CONNECT_SECONDS] * short
+        assert waits[short:] == [0.01] * 2
+        assert len(causes) == 1
+        server.start()
+
+        def is_back() -> bool:
+            with suppress(StoreUnavailable):
+                return desk.listed() == ["a"]
+            return False
+
+        eventually(is_back)
+        waits.clear()
+        assert desk.listed() == ["a"]
+        assert set(waits) == {database.CONNECT_SECONDS}
+
+
 def test_connections_that_are_cut_again_and_again_cost_nobody_a_job(desk: Desk) -> None:
     over = threading.Event()
     cuts = 0
@@ -115,6 +163,35 @@ def test_connections_that_are_cut_again_and_again_cost_nobody_a_job(desk: Desk) 
     finished = [job_id for share in done for job_id in share]
     assert sorted(finished) == sorted(asked)
     assert all(desk.outcomes(job_id) == [(1, "succeeded")] for job_id in finished)
+
+
+def test_answers_that_do_not_come_are_not_taken_for_no_jobs(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.add("a")
+
+    def sent(*asked: Any) -> Generator[Any, Any, list[Any]]:
+        yield from communicate(*asked)
+        return []
+
+    def nothing(_: object) -> Generator[Any, Any, list[Any]]:
+        yield from ()
+        return []
+
+    def end(tx: PgTx, *asked: Asked) -> list[list[TupleRow]]:
+        with monkeypatch.context() as patched:
+            patched.setattr(_pipeline_base, "pipeline_communicate", sent)
+            patched.setattr(_pipeline_base, "fetch_many", nothing)
+            return send(tx, *asked)
+
+    send, communicate = PgTx.end, pipeline_communicate
+    monkeypatch.setattr(PgTx, "end", end)
+    with pytest.raises(StoreUnavailable):
+        desk.store.claim([Q], [Taker("ada", 1)], desk.now, nonce="n")
+    monkeypatch.setattr(PgTx, "end", send)
+    eventually(lambda: desk.job("a").state is State.DISPATCHED)
+    [[claim]] = desk.store.claim([Q], [Taker("ada", 1)], desk.now, nonce="n", again=True)
+    assert desk.complete(claim) is None
 
 
 # Others who hold what is needed.

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract.desk import DELIVERY, Desk, Q
+from oncue.core.job import NewJob
+from oncue.core.lifecycle import Verb
+from oncue.core.queue import Queue
+from tests.contract.desk import DELIVERY, FLEETING, Desk, Q, settlement
 from tests.stores.postgresql.faults import store_of
 from tests.stores.postgresql.journeys import counted
 
@@ -32,12 +35,12 @@ def a_claim(desk: Desk) -> Any:
 
 CASES: dict[str, tuple[int, Prepare, Callable[[Desk, Any], object]]] = {
     "a range claim of one job": (
-        *(3, lambda desk: desk.add(queue=DELIVERY.name)),
+        *(2, lambda desk: desk.add(queue=DELIVERY.name)),
         lambda desk, _: desk.claim_range().jobs,
     ),
     "a range claim of nothing": (1, nothing, lambda desk, _: not desk.claim_range().jobs),
     "the settlement of a range": (2, a_range, lambda desk, claim: desk.settle_range(claim)),
-    "a claim of one job": (3, lambda desk: desk.add(), lambda desk, _: desk.claim(Q, limit=1)),
+    "a claim of one job": (2, lambda desk: desk.add(), lambda desk, _: desk.claim(Q, limit=1)),
     "a claim of nothing": (2, nothing, lambda desk, _: not desk.claim(Q)),
     "the completion of a job": (
         *(2, a_claim),
@@ -73,15 +76,49 @@ def test_a_calm_call_makes_few_journeys(desk: Desk, case: str) -> None:
     assert sent.count == journeys
 
 
-def test_a_call_that_is_repeated_asks_twice_however_many_jobs_it_has(desk: Desk) -> None:
-    jobs = [desk.new(f"chosen-{n}", digest=b"d") for n in range(JOBS)]
+@pytest.mark.parametrize(("by", "journeys"), [("id", 2), ("key", 3)])
+def test_a_call_that_is_repeated_asks_as_often_however_many_jobs_it_has(
+    desk: Desk, by: str, journeys: int
+) -> None:
+    def new(attempt: str) -> list[NewJob]:
+        if by == "id":
+            return [desk.new(f"chosen-{n}", digest=b"d") for n in range(JOBS)]
+        return [desk.new(f"{attempt}-{n}", key=f"k{n}") for n in range(JOBS)]
+
+    jobs = new("first")
     assert desk.insert(jobs) == {}
     with counted(store_of(desk)) as sent:
-        clashes = desk.insert(jobs)
+        clashes = desk.insert(new("second"))
     assert [(clash.kind, clash.job.id) for clash in clashes.values()] == [
         ("existing", job.id) for job in jobs
     ]
-    assert sent.count == 2
+    assert sent.count == journeys
+
+
+@pytest.mark.parametrize("queue", [Q, FLEETING], ids=["kept", "not kept"])
+def test_completions_ask_as_often_however_many_they_are(desk: Desk, queue: Queue) -> None:
+    desk.set(queue)
+
+    def statements_for(number: int) -> int:
+        desk.add_many(number, queue=queue.name)
+        writes = [settlement(one, Verb.COMPLETE) for one in desk.claim(queue)]
+        assert len(writes) == number
+        with counted(store_of(desk)) as sent:
+            assert not desk.store.settle(writes, desk.now).refused
+        return sent.statements
+
+    statements_for(1)  # which prepares them
+    assert statements_for(2) == statements_for(50)
+
+
+def test_jobs_of_one_call_are_kept_and_replaced_in_their_order(desk: Desk) -> None:
+    """What is looked for together does not show a job as it was before it was replaced."""
+    desk.add("there", key="k", due_in=60)
+    by_key: dict[str, Any] = {"key": "k", "due_in": 60}
+    jobs = [desk.new("a", **by_key), desk.new("b", payload=b"2", replace=True, **by_key)]
+    clashes = desk.insert([*jobs, desk.new("c", **by_key)])
+    assert [clash.kind for clash in clashes.values()] == ["existing", "replaced", "existing"]
+    assert [clash.job.payload for clash in clashes.values()][1:] == [2, 2]
 
 
 @pytest.mark.parametrize("delivered", [False, True])

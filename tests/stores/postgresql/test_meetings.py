@@ -55,7 +55,7 @@ def before(
     monkeypatch: pytest.MonkeyPatch, store: PgStore, statement: str, act: Callable[[], object]
 ) -> None:
     """Do something the first time that the store is about to run a statement of that name."""
-    run, together = PgTx.run, PgTx.together
+    run, journey = PgTx.run, PgTx._journey
     left = [act]
 
     def meet(tx: PgTx, names: list[str]) -> None:
@@ -66,12 +66,12 @@ def before(
         meet(tx, [name])
         return run(tx, noun, name, params)
 
-    def met_together(tx: PgTx, *asked: Any) -> Any:
+    def met_journey(tx: PgTx, asked: Any, **how: Any) -> Any:
         meet(tx, [name for _, name, _ in asked])
-        return together(tx, *asked)
+        return journey(tx, asked, **how)
 
     monkeypatch.setattr(PgTx, "run", met_run)
-    monkeypatch.setattr(PgTx, "together", met_together)
+    monkeypatch.setattr(PgTx, "_journey", met_journey)
 
 
 def deliver_all(store: PgStore, holder: str) -> list[str]:
@@ -87,22 +87,42 @@ def test_a_range_that_another_took_and_settled_meanwhile_is_not_delivered_again(
     nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other takes the shard after the first has seen that it is free, and lets it go just
-    before the first would take it, having read the same jobs."""
+    before the first would take it, having read the same jobs: those of two priorities, which are
+    read before they are covered."""
     first, second = nodes
     now = first.clock.now()
+    first.insert([NewJob("d", "q", now, b"{}", 1, now)], now)
     other: list[RangeClaim] = []
 
     def take() -> None:
         other.append(second.claim_range(QUEUE, "two", 10, now, lease_seconds=60))
 
     def settle() -> None:
-        assert second.settle_range(other[0], IDS, {}, now)
+        assert second.settle_range(other[0], ["d", *IDS], {}, now)
 
     before(monkeypatch, first, "take", settle)
     before(monkeypatch, first, "lock", take)
     claim = first.claim_range(QUEUE, "one", 10, now, lease_seconds=60)
-    assert [job.id for job in other[0].jobs] == list(IDS)
+    assert [job.id for job in other[0].jobs] == ["d", *IDS]
     assert (claim.jobs, claim.busy_until) == ((), now + 60_000)
+
+
+@pytest.mark.parametrize("settled", [IDS, ()], ids=["settled", "held"])
+def test_what_another_took_meanwhile_is_not_taken_unseen(
+    nodes: tuple[PgStore, PgStore], monkeypatch: pytest.MonkeyPatch, settled: tuple[str, ...]
+) -> None:
+    first, second = nodes
+    now = first.clock.now()
+
+    def take() -> None:
+        claim = second.claim_range(QUEUE, "two", 10, now, lease_seconds=60)
+        if settled:
+            assert second.settle_range(claim, settled, {}, now)
+
+    before(monkeypatch, first, "take_due", take)
+    claim = first.claim_range(QUEUE, "one", 10, now, lease_seconds=60)
+    assert claim.jobs == ()
+    assert claim.busy_until == (None if settled else now + 60_000)
 
 
 def test_a_cancel_that_came_before_the_range_means_no_delivery(
@@ -110,7 +130,7 @@ def test_a_cancel_that_came_before_the_range_means_no_delivery(
 ) -> None:
     first, second = nodes
     cancel = JobChange(ChangeVerb.CANCEL)
-    before(monkeypatch, first, "lock", lambda: second.change(["b"], cancel, second.clock.now()))
+    before(monkeypatch, first, "take_due", lambda: second.change(["b"], cancel, second.clock.now()))
     assert sorted(deliver_all(first, "one")) == ["a", "c"]
 
 

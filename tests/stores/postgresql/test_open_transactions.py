@@ -158,7 +158,7 @@ def test_jobs_of_a_call_are_inserted_in_one_order(shop: Shop) -> None:
     orders = {
         (params["ids"], tuple(params["keys"]))
         for some in (jobs, jobs[::-1], jobs[3:] + jobs[:3])
-        for params in [store.insert_params(some, store.outbox_lock, is_plain=False)]
+        for _, _, params in [store.asked_insert(some, store.outbox_lock)]
     }
     assert len(orders) == 1
     assert not store.insert(jobs[::-1], now)

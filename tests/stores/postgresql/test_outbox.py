@@ -97,6 +97,17 @@ def _session(connection: psycopg.Connection) -> list[tuple[Any, ...]]:
     return [*prepared, *connection.execute("SELECT name, setting FROM pg_settings").fetchall()]
 
 
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_nothing_is_replaced_by_what_an_old_snapshot_shows(shop: Shop, isolation: str) -> None:
+    there = shop.cue.schedule(1, queue="mail", key="k", delay=60)
+    with shop.connect() as connection:
+        connection.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
+        with pytest.raises(InvalidInput, match="read committed"):
+            shop.cue.schedule(2, queue="mail", key="k", if_exists="replace", connection=connection)
+        assert shop.cue.schedule(2, queue="mail", key="k", connection=connection) == there
+    assert shop.cue.job(there.id) == there
+
+
 def test_clashes_are_answered_as_ever_and_leave_the_transaction_usable(shop: Shop) -> None:
     there = shop.cue.schedule(1, queue="mail", key="k", delay=60)
     shop.cue.schedule({"n": 1}, id="chosen", queue="mail")

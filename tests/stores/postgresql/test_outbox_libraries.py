@@ -185,7 +185,7 @@ def test_each_scheduler_refuses_the_connections_of_the_other_by_name(shop: Shop)
         with shop.connect() as waiting, refused:
             await cue.schedule(1, connection=waiting)
         async with await psycopg.AsyncConnection.connect(shop.url) as connection:
-            with pytest.raises(InvalidInput, match="Use AsyncScheduler"):
+            with pytest.raises(InvalidInput, match="in a handler complete_async"):
                 shop.cue.schedule(1, connection=connection)
         engine = create_async_engine(sqlalchemy_url(shop))
         async with AsyncSession(engine) as session:

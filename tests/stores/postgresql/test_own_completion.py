@@ -10,17 +10,23 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from oncue import ClaimLost, HandledJob, NotSupported, Scheduler
 from oncue.client.claim_source import RemoteClaimSource
 from oncue.core.errors import Conflict, StoreUnavailable
 from oncue.core.job import Job
 from oncue.core.lifecycle import State
+from oncue.core.missed import Look, Missed
 from oncue.core.retry import after_lapse
 from oncue.ports.claims import ClaimFilter
-from oncue.worker.runner import NOT_COMMITTED
+from oncue.stores.postgresql.outbox import ENDED, STOOD_STILL
+from oncue.worker.results import CUT_OFF_TIMES
+from oncue.worker.runner import NOT_COMMITTED, NOT_STORED, STILL_OPEN
 from oncue.worker.worker import Worker
+from tests.contract.desk import Desk, at
 from tests.stores.postgresql.conftest import Shop
+from tests.stores.postgresql.faults import somebody
 
 NO_PAUSE = {"initial_seconds": 0.001, "max_seconds": 0.001}
 
@@ -84,6 +90,21 @@ def test_a_job_has_one_transaction(shop: Shop) -> None:
     assert (job.state, shop.ordered()) == (State.SUCCEEDED, 1)
 
 
+@pytest.mark.parametrize(("completed", "told"), [(None, True), ("other", True), ("paid", False)])
+def test_what_a_handler_returns_after_its_completion_is_not_stored_and_that_is_logged(
+    shop: Shop, caplog: pytest.LogCaptureFixture, completed: str | None, told: bool
+) -> None:
+    def handle(job: HandledJob) -> str:
+        with job.transaction() as connection:
+            job.complete(completed, connection=connection)
+        return "paid"
+
+    job = worked(shop, handle)
+    assert (job.state, job.result) == (State.SUCCEEDED, completed)
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ([f"job {job.id}: {NOT_STORED}"] if told else [])
+
+
 def test_a_result_is_given_to_complete(shop: Shop) -> None:
     def handle(job: HandledJob) -> None:
         with job.transaction() as connection:
@@ -140,6 +161,171 @@ def test_a_completion_that_was_rolled_back_is_tried_again(shop: Shop) -> None:
     job = shop.cue.schedule(1, queue="orders")
     shop.cue.work(until_empty=True)
     assert (shop.cue.job(job.id).result, shop.ordered()) == (2, 1)
+
+
+@pytest.mark.parametrize("completed", [True, False])
+def test_a_block_that_is_left_by_rollback_is_a_failed_attempt(shop: Shop, completed: bool) -> None:
+    def handle(job: HandledJob) -> None:
+        with job.transaction() as connection:
+            connection.execute(shop.insert)
+            if completed:
+                job.complete(connection=connection)
+            raise psycopg.Rollback
+
+    job = worked(shop, handle)
+    assert (job.state, shop.ordered()) == (State.FAILED, 0)
+    assert job.error is not None
+    assert "was rolled back by psycopg.Rollback" in job.error
+
+
+def test_a_completion_in_a_savepoint_that_is_rolled_back_counts_at_the_end(shop: Shop) -> None:
+    def handle(job: HandledJob) -> None:
+        with job.transaction() as connection:
+            connection.execute(shop.insert)
+            with connection.transaction(force_rollback=True):
+                job.complete("done", connection=connection)
+
+    job = worked(shop, handle)
+    assert (job.state, job.result, shop.ordered()) == (State.SUCCEEDED, "done", 1)
+
+
+def test_a_block_in_a_block_is_refused_and_nothing_is_stored(shop: Shop) -> None:
+    def handle(job: HandledJob) -> None:
+        with job.transaction() as connection:
+            connection.execute(shop.insert)
+            with job.transaction() as other:
+                other.execute(shop.insert)
+
+    job = worked(shop, handle)
+    assert (job.state, shop.ordered()) == (State.FAILED, 0)
+    assert job.error is not None
+    assert "a block of job.transaction() is open" in job.error
+
+
+def test_a_completion_on_another_connection_is_refused_at_the_end(shop: Shop) -> None:
+    def handle(job: HandledJob) -> None:
+        with job.transaction() as connection, shop.connect() as other:
+            connection.execute(shop.insert)
+            job.complete(connection=other)
+            other.rollback()
+
+    job = worked(shop, handle)
+    assert (job.state, shop.ordered()) == (State.FAILED, 0)
+    assert job.error is not None
+    assert "a job has one" in job.error
+
+
+def test_a_handler_that_leaves_its_transaction_open_keeps_nobody_waiting(
+    shop: Shop, open_transaction: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its job is left to that transaction, or to the end of its lease."""
+
+    def handle(job: HandledJob) -> None:
+        open_transaction.execute(shop.insert.encode())
+        job.complete("done", connection=open_transaction)
+
+    job = worked(shop, handle)
+    assert (job.state, STILL_OPEN in caplog.text) == (State.DISPATCHED, True)
+    open_transaction.commit()
+    assert (shop.cue.job(job.id).state, shop.ordered()) == (State.SUCCEEDED, 1)
+
+
+def test_leases_are_moved_although_a_job_is_about_to_be_completed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, other = desk.take("a"), desk.take("b")
+    with somebody(desk) as transaction:
+        transaction.execute("SELECT 1 FROM jobs WHERE id = 'a' FOR UPDATE")
+        desk.clock.advance(10)
+        look = Look("here", 0, desk.now)
+        desk.store.judge_leases(lambda _: (look, Missed(5_000, 5_000)))
+    assert desk.job(other.id).lease_until == at(other.lease_until + 5_000)
+    assert desk.job(held.id).lease_until == at(held.lease_until)
+
+
+def test_a_connection_that_breaks_in_a_transaction_costs_no_attempt(shop: Shop) -> None:
+    def handle(job: HandledJob) -> None:
+        with job.transaction() as connection:
+            connection.execute(shop.insert)
+            connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    job = worked(shop, handle)
+    assert (job.state, job.attempt, shop.ordered()) == (State.SCHEDULED, 0, 0)
+
+
+def test_a_job_that_breaks_its_connection_each_time_fails_in_the_end(shop: Shop) -> None:
+    shop.cue.set_queue("orders", max_attempts=2, retry=NO_PAUSE)
+    calls = []
+
+    @shop.cue.handler("orders")
+    def handle(job: HandledJob) -> None:
+        calls.append(job.attempt)
+        with job.transaction() as connection:
+            connection.execute(shop.insert)
+            connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    job = shop.cue.schedule({"n": 1}, queue="orders")
+    worker = Worker(shop.cue)
+    while shop.cue.job(job.id).state is not State.FAILED:
+        worker.step()
+    assert calls == [1] * (CUT_OFF_TIMES + 1) + [2] * (CUT_OFF_TIMES + 1)
+    assert shop.ordered() == 0
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK", "closed"])
+@pytest.mark.parametrize("then", ["nothing", "complete", "schedule"])
+def test_a_block_that_ends_its_transaction_itself_fails_and_no_later_one_with_it(
+    shop: Shop, end: str, then: str
+) -> None:
+    def handle(job: HandledJob) -> None:
+        with job.transaction() as connection:
+            if job.payload == "next":
+                return
+            if end == "closed":
+                connection.close()
+            else:
+                connection.execute(end)
+            if then == "complete":
+                job.complete(connection=connection)
+            if then == "schedule" and end != "closed":
+                shop.cue.schedule(1, queue="others", connection=connection)
+
+    job = worked(shop, handle)
+    assert (job.state, job.error) == (State.FAILED, f"Conflict: {ENDED}")
+    following = shop.cue.schedule("next", queue="orders")
+    assert Worker(shop.cue).step()
+    assert shop.cue.job(following.id).state is State.SUCCEEDED
+
+
+def test_a_block_in_which_nothing_was_done_for_too_long_is_a_failed_attempt(shop: Shop) -> None:
+    """Else it would be handed back again and again, for ever."""
+
+    def handle(job: HandledJob) -> None:
+        with job.transaction() as connection:
+            connection.execute(shop.insert)
+            connection.close()  # by the server, which says why at the next statement
+            raise psycopg.errors.IdleInTransactionSessionTimeout
+
+    job = worked(shop, handle)
+    assert (job.state, job.attempt, shop.ordered()) == (State.FAILED, 1, 0)
+    assert STOOD_STILL in str(job.error)
+
+
+def test_a_pool_that_has_no_connection_costs_no_attempt(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise PoolTimeout
+
+    def handle(job: HandledJob) -> None:
+        monkeypatch.setattr(ConnectionPool, "connection", fail)
+        with pytest.raises(StoreUnavailable), job.transaction():
+            raise AssertionError
+        monkeypatch.undo()
+        raise StoreUnavailable
+
+    job = worked(shop, handle)
+    assert (job.state, job.attempt) == (State.SCHEDULED, 0)
 
 
 def test_an_exception_after_the_commit_does_not_undo_it(shop: Shop) -> None:
@@ -239,8 +425,8 @@ def test_if_the_answer_to_the_commit_is_lost_the_store_knows(
 
     job = worked(shop, handle)
     assert len(raised) == 1
-    assert job.state == (State.SUCCEEDED if committed else State.FAILED)
-    assert shop.ordered() == committed
+    assert job.state == (State.SUCCEEDED if committed else State.SCHEDULED)
+    assert (job.attempt, shop.ordered()) == (int(committed), committed)
     assert "came too late" not in caplog.text
 
 

@@ -29,6 +29,13 @@ FROM generate_series(1, :count::bigint) AS n
 """
 QUEUE = {"queue": "q", "now": NOW}
 LINE = {**QUEUE, "shard": 0, "rank": 19}
+NEXT = {
+    **LINE, "after_due": -1, "after_id": "", "until": NOW, "limit": 5, "room": 10**6, "fence": 0,
+}  # fmt: skip
+INSIDE = {
+    "queue": "q", "shard": 0, "ranks": [19], "firsts": [NOW - 1000], "first_ids": [""],
+    "last_dues": [NOW], "last_ids": ["x"],
+}  # fmt: skip
 STATEMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("claims", "lines", {"queue": "q"}),
     ("claims", "returning", {**QUEUE, "limit": 1000}),
@@ -57,9 +64,21 @@ STATEMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("claims", "leases", {}),
     ("claims", "lapsed_claims",
      {"lapsed_by": NOW, "at": -1, "id": "", "since": None, "until": None, "limit": 100}),
-    ("ranges", "due",
-     {**LINE, "after_due": -1, "after_id": "", "until": NOW, "limit": 5, "room": 10**6,
-      "fence": 0}),
+    (
+        "claims",
+        "take_first",
+        {
+            **LINE, "limit": 5, "floor": 0, "floor_id": "", "worker": "ada", "lease_ms": 1000,
+            "timeout_seconds": None, "nonce": "n/0",
+        },
+    ),
+    ("claims", "complete",
+     {"ids": ["x"], "epochs": [0], "results": [None], "now": NOW, "remembered_ms": 1}),
+    ("jobs", "holders_of_keys", {"queues": ["q", "q"], "keys": ["k", "l"]}),
+    ("ranges", "due", NEXT),
+    ("ranges", "take_due", {**NEXT, "holder": "d", "lease_until": NOW + 1000, "lease_ms": 1000}),
+    ("ranges", "count_inside", INSIDE),
+    ("ranges", "all_inside", {**INSIDE, "until": NOW, "now": NOW}),
     ("ranges", "delivered_gone", {"ids": ["x"], "queue": "q", "attempt": 0}),
     ("queues", "is_forgettable", {"now": NOW}),
 ]  # fmt: skip

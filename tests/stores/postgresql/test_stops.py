@@ -77,6 +77,8 @@ def test_what_a_stopped_node_held_is_delivered_by_another_and_refused_to_it(
 ) -> None:
     desk.set(DELIVERY)
     ids = desk.add_many(4, queue="d")
+    # Of another priority: a range over both is read before it is taken.
+    ids = sorted([*ids, desk.add(queue="d", priority=1)])
     with stopped_node(desk, where) as node:
         desk.clock.advance(LEASE + 1)
         delivered: list[str] = []

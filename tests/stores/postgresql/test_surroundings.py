@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -65,17 +68,44 @@ def test_setting_the_clock_of_the_machine_changes_no_time(by_ms: int) -> None:
         assert 0 <= theirs.now() - before < 60_000
 
 
-def test_a_database_of_another_encoding_is_refused() -> None:
+@contextmanager
+def own_database(options: str = "") -> Iterator[str]:
+    """The URL of a store in a new database."""
     server, _, schema = own_url().partition("?")
-    name = f"latin_{time.time_ns()}"
+    name = f"own_{time.time_ns()}"
     with psycopg.connect(server, autocommit=True) as connection:
-        create = f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'"
-        connection.execute(create.encode())
+        connection.execute(f"CREATE DATABASE {name} {options}".encode())
         try:
-            with pytest.raises(StoreUnusable, match="is LATIN1, and oncue needs UTF8"):
-                Scheduler(f"{server.rpartition('/')[0]}/{name}?{schema}")
+            yield f"{server.rpartition('/')[0]}/{name}?{schema}"
         finally:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def test_a_database_of_another_encoding_is_refused() -> None:
+    with (
+        own_database("ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'") as url,
+        pytest.raises(StoreUnusable, match="is LATIN1, and oncue needs UTF8"),
+    ):
+        Scheduler(url)
+
+
+def test_a_plain_program_is_not_told_of_connections_that_are_replaced() -> None:
+    program = """
+import sys, psycopg
+from oncue import Scheduler
+
+with Scheduler(sys.argv[1]) as cue:
+    cue.schedule(1)
+    with psycopg.connect(sys.argv[1].partition("?")[0], autocommit=True) as connection:
+        others = "datname = current_database() AND pid <> pg_backend_pid()"
+        end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"
+        assert connection.execute(end).fetchall()
+    cue.schedule(2)
+"""
+    with own_database() as url:
+        command = [sys.executable, "-c", program, url]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # -- commits whose answer got lost -----------------------------------------------------------------

@@ -12,7 +12,7 @@ from oncue.core.text import quoted
 
 DEFAULT_SCHEMA = "oncue"
 POOL_SIZE = 10
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,56}")  # with a word before it, also that of a channel
 _FORM = "write it as postgresql://USER@HOST/DATABASE, with ?schema=… for another schema than oncue"
 _ESCAPES = "In names and passwords: / is %2F, : is %3A, @ is %40, ? is %3F, # is %23, % is %25."
 _LOGIN = re.compile(r"(?:[^\s%:@/]|%[0-9a-fA-F]{2})*(?::(?:[^\s%:@/]|%[0-9a-fA-F]{2})*)?")
@@ -102,7 +102,8 @@ def _check(conninfo: str) -> None:
 def _options(told: dict[str, str]) -> dict[str, Any]:
     options: dict[str, Any] = dict(told)
     if not _SCHEMA.fullmatch(told.get("schema", DEFAULT_SCHEMA)):
-        raise InvalidInput("the schema is a name of lower-case letters, digits and '_'.", "/store")
+        text = "the schema is a name of at most 57 lower-case letters, digits and '_'."
+        raise InvalidInput(text, "/store")
     if "pool_size" in told:
         size = told["pool_size"]
         if not (size.isdecimal() and 1 <= int(size[:5]) <= 1000):

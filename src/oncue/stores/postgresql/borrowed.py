@@ -37,7 +37,8 @@ def borrowed(given: Any) -> psycopg.Connection[Any]:
     if isinstance(found, psycopg.Connection):
         return _unpiped(found)
     if isinstance(found, psycopg.AsyncConnection) or _is_async(found):
-        raise _refused(given, found, f"Use AsyncScheduler for it, or give {_SYNC}")
+        instead = f"Use AsyncScheduler for it, or in a handler complete_async, or give {_SYNC}"
+        raise _refused(given, found, instead)
     raise _refused(given, found, f"Give {_SYNC}")
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from oncue.core.bulk import BulkChange, BulkVerb
-from oncue.core.cursor import Cursor, Place, cursor_at, not_a_cursor, place_at
+from oncue.core.cursor import Cursor, Place, cursor_at
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import LATEST
@@ -18,6 +18,7 @@ from oncue.ports.bulk import BulkFound
 from oncue.stores.postgresql.database import PgPart
 from oncue.stores.postgresql.shards import LAST_TEXT
 from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.relational.walks import left_of
 
 LOOK = 1000  # entries looked at for a page, unless a longer one is wanted: a few ms
 FIRST = 16  # of these, by the first statement at least
@@ -38,16 +39,6 @@ class PgWalk(NamedTuple):
     but_queue: str = ""
     """Of lines that are not wanted."""
 
-    @property
-    def shape(self) -> tuple[type, ...]:
-        return (str, *map(type, self.before_all))
-
-    def can_begin_at(self, name: str, place: Place) -> bool:
-        """Whether it has handed out a cursor with this name and place, or could have."""
-        first = self.before_all[0]  # the queue that is wanted; "": all; a number: not by queue
-        elsewhere = isinstance(first, str) and first not in ("", place[0])
-        return (name, *map(type, place)) == (self.name, *self.shape[1:]) and not elsewhere
-
 
 class PgBulk(PgPart):
     """Implements `oncue.ports.bulk.BulkStore`."""
@@ -55,7 +46,7 @@ class PgBulk(PgPart):
     def find_all(
         self, change: BulkChange, wanted: JobFilter, after: Cursor | None, limit: int
     ) -> BulkFound:
-        walks, start = _from(_walks(change, wanted), after)
+        walks, start = left_of(_walks(change, wanted), after)
         params = _params(change, wanted)
         ids: list[str] = []
         room = max(limit, LOOK)
@@ -100,17 +91,6 @@ def _step(
         return ids, len(found), None
     at_end = job_id is None  # nothing of that line is wanted
     return ids, len(found), (*line, LATEST + 1, "") if at_end else (*line, due_at, job_id)
-
-
-def _from(walks: list[PgWalk], after: Cursor | None) -> tuple[list[PgWalk], Place | None]:
-    """The walks that are left, and where the first of them goes on."""
-    if after is None:
-        return walks, None
-    name, *place = place_at(after, *(walk.shape for walk in walks))
-    for number, walk in enumerate(walks):
-        if walk.can_begin_at(str(name), tuple(place)):
-            return walks[number:], tuple(place)
-    raise not_a_cursor()
 
 
 def _walks(change: BulkChange, wanted: JobFilter) -> list[PgWalk]:

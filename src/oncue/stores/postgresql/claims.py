@@ -27,7 +27,7 @@ from oncue.stores.postgresql.database import writing
 from oncue.stores.postgresql.locks import shard_lock
 from oncue.stores.postgresql.readying import QueueLook, ReadyQueue
 from oncue.stores.postgresql.records import FiledRow, read_operation
-from oncue.stores.postgresql.shards import FIRST_WAITING_RANK, LineHead, PgRange
+from oncue.stores.postgresql.shards import LineHead, PgRange
 from oncue.stores.postgresql.touches import PgTouches
 from oncue.stores.postgresql.tx import Asked, PgTx
 
@@ -74,6 +74,12 @@ class PgClaims(PgTouches):
         for name in names:
             own = [one for one in held if one.queue == name]
             ready[name] = self._make_ready(tx, name, looks[name], most, now, now, own)
+        if len(takers) == len(names) == 1 and not held:
+            [of_queue] = ready.values()
+            lines = _due(of_queue.lines, now)
+            if len(lines) == 1 and of_queue.bucket is None:
+                terms = of_queue.room, now, nonce
+                return [self._take_first(tx, queues[0], takers[0], lines[0], *terms)]
         rooms = {name: ready[name].room for name in named}
         covered = {one.queue for one in held}
 
@@ -135,23 +141,17 @@ class PgClaims(PgTouches):
         """Lock the first due jobs, reclaimed ones or the others. Jobs that another claim has
         locked are passed over."""
         ids: list[str] = []
-        due = [
-            line
-            for line in found
-            if line.due_at <= now and (line.rank < FIRST_WAITING_RANK) == reclaimed
-        ]
+        due = [line for line in _due(found, now) if line.is_reclaimed == reclaimed]
         for rank, of_rank in groupby(sorted(due, key=_RANK), _RANK):
             if len(ids) >= limit:
                 break
             lines = list(of_rank)
-            place = {"queue": queue, "rank": rank, "now": now, "limit": limit - len(ids)}
+            most = {"now": now, "limit": limit - len(ids)}
             if len(lines) == 1 and not covered:
-                [line] = lines
-                floor = {"floor": line.due_at, "floor_id": line.id}
-                params = {**place, "shard": line.shard, **floor}
+                params = {**_beginning(queue, lines[0]), **most}
                 ids += [row[0] for row in tx.rows("claims", "lock_due", params)]
             else:
-                ids += self._lock_merged(tx, place, lines)
+                ids += self._lock_merged(tx, {"queue": queue, "rank": rank, **most}, lines)
         return ids
 
     def _lock_merged(self, tx: PgTx, place: dict[str, Any], lines: Sequence[LineHead]) -> list[str]:
@@ -183,20 +183,54 @@ class PgClaims(PgTouches):
         """The jobs of these shares, claimed: the end of the transaction."""
         rows: list[tuple[Any, ...]] = []
         for place, (taker, share) in enumerate(zip(takers, shares, strict=True)):
+            alone, text = len(share) == 1, f"{nonce}/{place}"
             for name, job_id in share:
-                queue = named[name]
-                lease, timeout = taker.lease_seconds, queue.timeout_seconds
-                seconds = queue.lease_seconds if lease is None else lease
-                length_ms, alone = round(seconds * 1000), len(share) == 1
-                # An array is of one type: a setting may be 30 as well as 2.5.
-                timeout = None if timeout is None else float(timeout)
-                text = f"{nonce}/{place}"
-                rows.append((job_id, taker.worker, length_ms, timeout, alone, text))
+                lease_ms, timeout = _terms(named[name], taker)
+                rows.append((job_id, taker.worker, lease_ms, timeout, alone, text))
         if not rows:
             return [[] for _ in takers]
         names = ("ids", "workers", "leases", "timeouts", "alones", "nonces")
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         found, *_ = tx.end(("claims", "take", {**columns, "now": now}), *spent)
+        return self._handed_over(tx, named, takers, found)
+
+    def _take_first(
+        self,
+        tx: PgTx,
+        queue: Queue,
+        taker: Taker,
+        line: LineHead,
+        room: int,
+        now: Moment,
+        nonce: str,
+    ) -> list[Claimed]:
+        """The first jobs of the only line that has some, for the only taker, in one journey: the
+        end of the transaction. As `share_out` has it."""
+        most = min(room, taker.limit, taker.reclaimed_limit if line.is_reclaimed else taker.limit)
+        if most <= 0:
+            return []
+        lease_ms, timeout = _terms(queue, taker)
+        params = {
+            **_beginning(queue.name, line),
+            "now": now,
+            "limit": most,
+            "worker": taker.worker,
+            "lease_ms": lease_ms,
+            "timeout_seconds": timeout,
+            "nonce": f"{nonce}/0",
+        }
+        [found] = tx.end(("claims", "take_first", params))
+        [claims] = self._handed_over(tx, {queue.name: queue}, [taker], found)
+        return claims
+
+    def _handed_over(
+        self,
+        tx: PgTx,
+        named: Mapping[str, Queue],
+        takers: Sequence[Taker],
+        found: Sequence[Sequence[Any]],
+    ) -> list[list[Claimed]]:
+        """What was claimed, by taker, in order."""
         held: list[list[tuple[bool, Claimed]]] = [[] for _ in takers]
         for claimed, place, ahead in self._claimed(tx, found):
             held[place].append((not ahead, claimed))
@@ -278,3 +312,21 @@ class PgClaims(PgTouches):
         }
         tx.run("jobs", "put_operation", params)
         records.save(tx, [one])
+
+
+def _due(lines: Sequence[LineHead], now: Moment) -> list[LineHead]:
+    return [line for line in lines if line.due_at <= now]
+
+
+def _beginning(queue: str, line: LineHead) -> dict[str, Any]:
+    """Where a line begins, for `claims.sql: first_due`."""
+    floor = {"floor": line.due_at, "floor_id": line.id}
+    return {"queue": queue, "shard": line.shard, "rank": line.rank, **floor}
+
+
+def _terms(queue: Queue, taker: Taker) -> tuple[int, float | None]:
+    """For how many milliseconds a job is leased, and after how many seconds it takes too long."""
+    seconds = queue.lease_seconds if taker.lease_seconds is None else taker.lease_seconds
+    timeout = queue.timeout_seconds
+    # An array is of one type: a setting may be 30 as well as 2.5.
+    return round(seconds * 1000), None if timeout is None else float(timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from random import uniform
@@ -14,6 +15,10 @@ from oncue.clock import SystemClock
 
 LONGEST_PAUSE_SECONDS = 0.5
 _monotonic = SystemClock().monotonic
+
+# The pool warns of each connection that the server has closed, and then makes another. A program
+# that configures no logging is not shown these lines; one that does gets them as before.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 class LastUsedFirst(ConnectionPool[psycopg.Connection[Any]]):

@@ -7,7 +7,6 @@ nothing is repeated that may have been done.
 
 from __future__ import annotations
 
-import logging
 import re
 import select
 import threading
@@ -40,6 +39,7 @@ P = ParamSpec("P")
 
 REPEAT_SECONDS = 10.0  # a call that is repeated for so long raises
 CONNECT_SECONDS = 10
+AWAY_SECONDS = 1.0  # a call waits for a connection, once others have waited in vain
 STATEMENT_MS = 30_000
 IDLE_MS = 5_000  # in a transaction: its process stands still, or its machine is gone
 _TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
@@ -66,7 +66,6 @@ _CONNECT_OPTIONS: dict[str, Any] = {
     "tcp_user_timeout": STATEMENT_MS,
 }
 
-logger = logging.getLogger("oncue.store")
 _monotonic = SystemClock().monotonic
 
 
@@ -78,7 +77,7 @@ def statements(schema: str) -> Statements:
         text = _PARAMETER.sub(r"%(\1)s", _ARRAY.sub(r"%(\1)b", text))
         return text if schema == "oncue" else text.replace("oncue.", f"{schema}.")
 
-    return Statements("oncue.stores.postgresql", convert)
+    return Statements(__file__, convert)
 
 
 def connect_options(conninfo: str) -> dict[str, Any]:
@@ -125,6 +124,7 @@ class PgDatabase:
         self._pool: LastUsedFirst | None = None
         self._listens: bool | None = None
         self._server: object = None  # when the one was started that was met last
+        self._why_away: psycopg.Error | None = None
         self._closing = threading.Event()
 
     def _connections(self) -> LastUsedFirst:
@@ -177,12 +177,14 @@ class PgDatabase:
 
     def _cause(self, error: Exception) -> Exception:
         """Why the pool has no connection, if none can be made: it keeps that to itself."""
-        if isinstance(error, PoolTimeout):
+        if not isinstance(error, PoolTimeout):
+            return error
+        if self._why_away is None:
             try:
                 self.connect().close()
             except psycopg.Error as cause:
-                return cause
-        return error
+                self._why_away = cause.with_traceback(None)  # it may be raised many times
+        return self._why_away or error
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         """Plans must not depend on the values of parameters, nor on how many jobs there were when
@@ -204,11 +206,12 @@ class PgDatabase:
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
         """One of the pool. One that the server will not use for writes any more is given up."""
         pool = self._connections()
-        connection = pool.getconn()
+        connection = self._next(pool)
         while _has_ended(connection):  # as all have after a restart of the server
             connection.close()
             pool.putconn(connection)
-            connection = pool.getconn()
+            connection = self._next(pool)
+        self._why_away = None
         try:
             yield connection
         except ELSEWHERE:
@@ -216,6 +219,10 @@ class PgDatabase:
             raise
         finally:
             pool.putconn(connection)
+
+    def _next(self, pool: LastUsedFirst) -> psycopg.Connection[Any]:
+        """Callers may stand in line behind each other: only the first of them waits for long."""
+        return pool.getconn(CONNECT_SECONDS if self._why_away is None else AWAY_SECONDS)
 
     @contextmanager
     def reading(self) -> Iterator[PgTx]:

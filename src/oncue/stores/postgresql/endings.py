@@ -25,7 +25,7 @@ from oncue.stores.postgresql import records, shards
 from oncue.stores.postgresql.claims import PgClaims
 from oncue.stores.postgresql.database import repeatable, writing
 from oncue.stores.postgresql.records import FiledRow, read_stored
-from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.postgresql.tx import Asked, PgTx
 
 _ID = attrgetter("id")
 
@@ -69,16 +69,13 @@ class PgEndings(PgClaims):
         ]
         if not plain:
             return set()
-        params = {
-            "ids": [one.id for one in plain],
-            "epochs": [one.epoch for one in plain],
-            "results": [one.result for one in plain],
-            "now": now,
-        }
-        done = tx.rows("claims", "complete", params)
-        for queue in {queue for _, queue in done}:
+        done = tx.rows(*asked_completion(plain, now))
+        hidden = [job_id for job_id, _, is_hidden in done if is_hidden]
+        if hidden:
+            tx.run("jobs", "remove_operations", {"ids": hidden})
+        for queue in {queue for _, queue, _ in done}:
             self._announce_room(tx, queue)
-        return {job_id for job_id, _ in done}
+        return {job_id for job_id, *_ in done}
 
     def _announce_room(self, tx: PgTx, queue: str) -> None:
         """At its concurrency, a queue waits for one of its jobs to be no longer under way."""
@@ -157,7 +154,7 @@ class PgEndings(PgClaims):
 
     def live_claims(self, wanted: ClaimFilter, after: Cursor | None, limit: int) -> ClaimPage:
         if wanted.job_id is not None:
-            return self._live_claim(wanted)
+            return self._live_claim(wanted.job_id, wanted)
         since, until = wanted.heard_outside or (None, None)
         params: dict[str, Any] = {"since": since, "until": until, "limit": limit}
         if wanted.lapsed_by is not None:
@@ -178,10 +175,9 @@ class PgEndings(PgClaims):
             end = cursor_at(by_queue if wanted.lapsed_by is None else by_lapse)
         return ClaimPage([one.as_lapse() for one in lapses], end)
 
-    def _live_claim(self, wanted: ClaimFilter) -> ClaimPage:
-        assert wanted.job_id is not None
-        found = self.db.once(lambda tx: records.find(tx, [wanted.job_id or ""]))
-        one = records.visible(found, wanted.job_id)
+    def _live_claim(self, job_id: str, wanted: ClaimFilter) -> ClaimPage:
+        found = self.db.once(lambda tx: records.find(tx, [job_id]))
+        one = records.visible(found, job_id)
         if one is None or one.record.state not in LIVE:
             return ClaimPage([])
         record, heard = one.record, wanted.heard_outside
@@ -243,6 +239,18 @@ class PgEndings(PgClaims):
                 tx.tell(one.record.queue, until)
                 changed.append(one)
         records.save(tx, changed)
+
+
+def asked_completion(plain: Sequence[Settlement], now: Moment) -> Asked:
+    """Completions that need no decision. Answers with the jobs that were completed."""
+    params = {
+        "ids": [one.id for one in plain],
+        "epochs": [one.epoch for one in plain],
+        "results": [one.result for one in plain],
+        "now": now,
+        "remembered_ms": REMEMBERED_MS,
+    }
+    return "claims", "complete", params
 
 
 def _read_look(value: bytes | None) -> Look | None:

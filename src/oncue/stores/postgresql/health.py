@@ -100,6 +100,7 @@ def rights(db: PgDatabase) -> RoleRights:
         if missing := [verb for verb, allows in verbs if not allows]:
             lacking.append(f"{', '.join(missing)} on {table}")
         owns = owns and is_owned
+    lacking += [f"USAGE on sequence {name}" for [name] in _rows(db, "sequences", schema)]
     return RoleRights(role, lacking, creates and owns)
 
 

@@ -97,11 +97,7 @@ class PgJobs(PgNewJobs):
             for one in found
             if one.record.key is not None
         }
-        return {
-            (queue, key)
-            for queue, key in wanted
-            if tx.run("jobs", "holder_of_key", {"queue": queue, "key": key}).get is not None
-        }
+        return set(records.holders_of_keys(tx, wanted))
 
 
 def operation_page(

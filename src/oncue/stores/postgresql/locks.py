@@ -9,7 +9,7 @@ meet one waits with a patience, and says so (`Waited`) instead of letting others
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
@@ -40,13 +40,6 @@ def shard_lock(schema: str, queue: str, shard: int) -> int:
     """The number of the lock. If two shards have the same, they wait for each other."""
     digest = blake2b(f"{schema}/{queue}/{shard}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
-
-
-def share(tx: PgTx, numbers: Iterable[int]) -> None:
-    """Share these locks until the end of the transaction. In one order, against deadlocks."""
-    wanted = sorted(set(numbers))
-    if wanted:
-        tx.run("locks", "share", {"numbers": wanted})
 
 
 def hold(tx: PgTx, number: int) -> None:

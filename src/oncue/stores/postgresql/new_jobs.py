@@ -13,10 +13,9 @@ from typing import Any
 
 from psycopg import errors
 
-from oncue.core.changes import ChangeVerb, JobChange
-from oncue.core.clash import of_same_id, of_same_key, why_held
+from oncue.core.clash import why_held
 from oncue.core.errors import HeldByOthers
-from oncue.core.job import NewJob
+from oncue.core.job import NewJob, are_plain
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.record import Record
@@ -25,6 +24,7 @@ from oncue.ports.clock import Clock
 from oncue.ports.jobs import Clash
 from oncue.stores.postgresql import binary, records
 from oncue.stores.postgresql.binary import Bigints, Bodies, Smallints, Texts
+from oncue.stores.postgresql.clashes import clashing, locking, new_ranks, same_id, same_key
 from oncue.stores.postgresql.database import PgPart
 from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.locks import (
@@ -33,7 +33,6 @@ from oncue.stores.postgresql.locks import (
     be_patient,
     patient,
     shard_lock,
-    share,
 )
 from oncue.stores.postgresql.records import FiledRow
 from oncue.stores.postgresql.settings import KnownSettings
@@ -50,9 +49,6 @@ _ID = itemgetter(NewJob._fields.index("id"))
 _QUEUE = itemgetter(NewJob._fields.index("queue"))
 _PLACE = itemgetter(*map(NewJob._fields.index, ("queue", "priority", "due_at")))
 _RARE = slice(NewJob._fields.index("owner"), NewJob._fields.index("epoch") + 1)
-_rare: Callable[[NewJob], Any] = itemgetter(_RARE)
-_USUAL = (None, None, None, None, None, None, 0)
-"""The rare fields of a job that has none of them."""
 Used = tuple[str, ...]
 """What a transaction can have used: an id, a key, or a new queue."""
 
@@ -78,19 +74,18 @@ class PgNewJobs(PgPart):
     def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash | HeldByOthers]:
         if not jobs:
             return {}
-        is_plain = are_plain(jobs)
         held: set[Used] = set()
         try:
-            stored = self._insert_together(jobs, is_plain)
+            stored = self._insert_together(jobs)
         except Waited:
-            stored, held = self.db.write(partial(self._insert_apart, jobs, is_plain))
+            stored, held = self.db.write(partial(self._insert_apart, jobs))
         if len(stored) == len(jobs):
             return {}
         return self._clashes(jobs, set(stored), held, now)
 
-    def _insert_together(self, jobs: Sequence[NewJob], is_plain: bool) -> list[str]:
+    def _insert_together(self, jobs: Sequence[NewJob]) -> list[str]:
         """Store what does not clash, by one statement. Their ids."""
-        if is_plain and len(jobs) >= COPY_FROM:
+        if len(jobs) >= COPY_FROM and are_plain(jobs):
             try:
                 return self.db.write(partial(self._copy, jobs))
             except errors.UniqueViolation:  # of a call that is repeated: see below
@@ -99,7 +94,7 @@ class PgNewJobs(PgPart):
         # a call whose answer got lost, which must not store it again.
         keeps = all(self._settings.queue(name).keeps_history for name in set(map(_QUEUE, jobs)))
         run = self.db.once if keeps else self.db.write
-        return run(partial(self._insert, jobs, is_plain, patience_ms=PATIENCE_MS))
+        return run(partial(self._insert, jobs, patience_ms=PATIENCE_MS))
 
     def _copy(self, jobs: Sequence[NewJob], tx: PgTx) -> list[str]:
         spread = {queue: self._shards_of(queue) for queue in set(map(_QUEUE, jobs))}
@@ -112,9 +107,7 @@ class PgNewJobs(PgPart):
         self._announce(tx, jobs)
         return list(map(_ID, jobs))
 
-    def _insert_apart(
-        self, jobs: Sequence[NewJob], is_plain: bool, tx: PgTx
-    ) -> tuple[list[str], set[Used]]:
+    def _insert_apart(self, jobs: Sequence[NewJob], tx: PgTx) -> tuple[list[str], set[Used]]:
         """Store what does not clash and waits for nobody: their ids, and what others have used."""
         be_patient(tx, NO_PATIENCE_MS)
         stored: list[str] = []
@@ -126,16 +119,11 @@ class PgNewJobs(PgPart):
             if self._is_being_made(tx, name):
                 held.add(("queue", name))
             else:
-                self._insert_parts(some, is_plain, tx, stored, held)
+                self._insert_parts(some, tx, stored, held)
         return stored, held
 
     def _insert_parts(
-        self,
-        jobs: Sequence[NewJob],
-        is_plain: bool,
-        tx: PgTx,
-        stored: list[str],
-        held: set[Used],
+        self, jobs: Sequence[NewJob], tx: PgTx, stored: list[str], held: set[Used]
     ) -> None:
         """Part by part: a part that waits is halved, and after one that does not the next is twice
         as large. So few statements find those who wait, and many of them cost one each."""
@@ -143,7 +131,7 @@ class PgNewJobs(PgPart):
         while part := jobs[at : at + size]:
             try:
                 with tx.connection.transaction():
-                    stored += self._insert(part, is_plain, tx)
+                    stored += self._insert(part, tx)
                 at, size = at + len(part), 2 * size
             except Waited:
                 if len(part) == 1:
@@ -200,33 +188,31 @@ class PgNewJobs(PgPart):
         tx.tell(record.queue, record.not_before or record.due_at, rank)
 
     def _insert(
-        self, jobs: Sequence[NewJob], is_plain: bool, tx: PgTx, patience_ms: int | None = None
+        self, jobs: Sequence[NewJob], tx: PgTx, patience_ms: int | None = None
     ) -> list[str]:
-        """Store what does not clash with what is there, or with one before it. Their ids."""
-        params = self.insert_params(jobs, self._queue_lock, patience_ms, is_plain=is_plain)
         with patient():
-            found = tx.rows("jobs", "insert_plain" if is_plain else "insert", params)
+            found = tx.rows(*self.asked_insert(jobs, self._queue_lock, patience_ms))
         stored = [row[0] for row in found]
         there = set(stored)
         self._announce(tx, (job for job in jobs if job.id in there))
         return stored
 
-    def insert_params(
+    def asked_insert(
         self,
         jobs: Sequence[NewJob],
         lock_of: Callable[[str], int],
         patience_ms: int | None = None,
-        *,
-        is_plain: bool,
-    ) -> dict[str, Any]:
-        """Of `jobs.sql: insert` and `insert_plain`, which share the locks of their queues. Without
-        a patience, they have that of their transaction."""
+    ) -> Asked:
+        """What stores those that clash neither with what is there nor with one before them, and
+        answers with their ids. It shares the locks of their queues; without a patience, it has
+        that of its transaction."""
+        is_plain = are_plain(jobs)
         if not is_plain and len(jobs) > 1:
             jobs = in_one_order(jobs)
         queues = sorted(set(map(_QUEUE, jobs)))
         spread = {queue: self._shards_of(queue) for queue in queues}
         columns = list(zip(*jobs, strict=True))
-        params = {
+        params: dict[str, Any] = {
             "patience": None if patience_ms is None else str(patience_ms),
             "locks": sorted(map(lock_of, queues)),
             "ids": Texts.of(columns[0]),
@@ -240,22 +226,23 @@ class PgNewJobs(PgPart):
         if not is_plain:
             names = ("owners", "keys", "expiries", "max_attempts", "timeouts", "digests", "epochs")
             params |= {name: list(one) for name, one in zip(names, columns[_RARE], strict=True)}
-        return params
+        return "jobs", "insert_plain" if is_plain else "insert", params
 
     def _clashes(
         self, jobs: Sequence[NewJob], stored: set[str], held: set[Used], now: Moment
     ) -> Mapping[int, Clash | HeldByOthers]:
         """What became of the jobs that were not stored. `held`: what transactions of others have
-        used. A call that is repeated finds all its ids there: they are looked for together."""
+        used. A call that is repeated finds all its ids or keys there: they are looked for
+        together."""
         clashes: dict[int, Clash | HeldByOthers] = {}
         left = _not_stored(jobs, stored)
-        ids = [job.id for _, job in left] if len(left) > 1 else []
-        there = self.db.once(lambda tx: records.find(tx, ids, ids)) if ids else {}
+        wanted = [job for _, job in left] if len(left) > 1 else []
+        there = self.db.once(partial(_there, wanted)) if wanted else {}
         for position, job in left:
             if held.isdisjoint(_needs(job)):
                 patience_ms = NO_PATIENCE_MS if held else PATIENCE_MS
                 try:
-                    clash = _same_id(job, there) or self.db.write(
+                    clash = _known_clash(job, there) or self.db.write(
                         partial(self._clash, job, now, patience_ms)
                     )
                 except Waited:
@@ -269,56 +256,20 @@ class PgNewJobs(PgPart):
         return clashes
 
     def _clash(self, new: NewJob, now: Moment, patience_ms: int, tx: PgTx) -> Clash | None:
-        """With what a job clashes; None: what it clashed with is gone, and it is stored now."""
-        if same_id := _same_id(new, records.find(tx, [new.id], [new.id])):
-            return same_id
-        holder = None if new.key is None else self._holder_of_key(tx, new, patience_ms)
-        if holder is None:
-            if self._insert([new], False, tx, patience_ms):
-                return None
-            raise errors.SerializationFailure  # somebody else was quicker: look again
-        kind = of_same_key(new, holder.record.shown_state)
-        if kind == "replaced":
-            change = JobChange(ChangeVerb.AMEND, due_at=new.due_at, payload=new.payload)
-            holder.record.change(change, now)
-            records.save(tx, [holder])
-            self._announce_waiting(tx, holder.record)
-        return Clash(kind, holder.record.as_job())
-
-    def _holder_of_key(self, tx: PgTx, new: NewJob, patience_ms: int) -> FiledRow | None:
-        """The unfinished job that has the key of a new one. Only one that may be replaced is
-        locked: an open transaction may have changed it."""
-        place = {"queue": new.queue, "key": new.key}
-        holder_id = tx.run("jobs", "holder_of_key", place).get
-        if holder_id is None:
-            return None
-        if new.replace:
-            with patient():
-                be_patient(tx, patience_ms)
-                holder = self._lock_waiting(tx, [holder_id], [holder_id]).get(holder_id)
-        else:
-            holder = records.find(tx, [holder_id], [holder_id]).get(holder_id)
-        if holder is None or holder.record.finished_at is not None:
-            return None
-        has_it = (holder.record.queue, holder.record.key) == (new.queue, new.key)
-        return holder if has_it else None
+        """What a job clashes with; None: what it clashed with is gone, and it is stored now."""
+        schema = self.db.address.schema
+        insert = partial(self.asked_insert, [new], self._queue_lock, patience_ms)
+        with patient():
+            clash = tx.follow(clashing(schema, new, insert, now, patience_ms))
+        for rank in new_ranks(new, clash):
+            tx.tell(new.queue, new.due_at, rank)
+        return clash
 
     def _lock_waiting(
         self, tx: PgTx, job_ids: Sequence[str], whole: Sequence[str] = (), *, free: bool = False
     ) -> dict[str, FiledRow]:
-        """These jobs, locked, some with their payloads; no range comes to cover one of them before
-        the end. With `free`, without those that others have locked."""
-        schema = self.db.address.schema
-        known: set[int] = set()
-        while True:
-            places = tx.rows("jobs", "places", {"ids": records.possible(job_ids)})
-            missing = {shard_lock(schema, *place) for place in places} - known
-            share(tx, missing)
-            found = records.lock(tx, job_ids, whole, free=free)
-            known |= missing
-            now_at = {shard_lock(schema, one.record.queue, one.shard) for one in found.values()}
-            if now_at <= known:  # else one was moved meanwhile
-                return found
+        """As `clashes.py: locking`."""
+        return tx.follow(locking(self.db.address.schema, job_ids, whole, free=free))
 
 
 def _not_stored(jobs: Sequence[NewJob], stored: set[str]) -> list[tuple[int, NewJob]]:
@@ -332,9 +283,27 @@ def _not_stored(jobs: Sequence[NewJob], stored: set[str]) -> list[tuple[int, New
     return left
 
 
-def _same_id(new: NewJob, there: Mapping[str, FiledRow]) -> Clash | None:
-    one = there.get(new.id)
-    return None if one is None else Clash(of_same_id(new, one.record.digest), one.record.as_job())
+def _there(jobs: Sequence[NewJob], tx: PgTx) -> dict[Used, FiledRow]:
+    """The jobs that have the ids or keys of these, by what they have. Not those that one of these
+    may replace: that comes first, and locks them."""
+    replaced = {_replaces(job) for job in jobs if job.replace}
+    keyed = [job for job in jobs if job.key is not None and _replaces(job) not in replaced]
+    keys = {(job.queue, job.key or "") for job in keyed}
+    ids = [*map(_ID, jobs), *records.holders_of_keys(tx, keys).values()]
+    there: dict[Used, FiledRow] = {}
+    for one in records.find(tx, ids, ids).values():
+        record = one.record
+        there["id", record.id] = one
+        if record.finished_at is None and (record.queue, record.key or "") in keys:
+            there["key", record.queue, record.key or ""] = one
+    return there
+
+
+def _known_clash(new: NewJob, there: Mapping[Used, FiledRow]) -> Clash | None:
+    if one := there.get(("id", new.id)):
+        return same_id(new, one)
+    holder = None if new.key is None else there.get(("key", new.queue, new.key))
+    return None if holder is None else same_key(new, holder)
 
 
 def _uses(job: NewJob) -> list[Used]:
@@ -374,8 +343,3 @@ def _firsts(jobs: Sequence[NewJob]) -> list[NewJob]:
 
 def _order(job: NewJob) -> tuple[str, str, str]:
     return ("", "", job.id) if job.key is None else (job.key, job.queue, job.id)
-
-
-def are_plain(jobs: Iterable[NewJob]) -> bool:
-    """Whether they have nothing but a queue, a due time, a payload and a priority."""
-    return all(map(_USUAL.__eq__, map(_rare, jobs)))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -17,10 +18,9 @@ from weakref import WeakSet
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
+from psycopg.transaction import OutOfOrderTransactionNesting
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from oncue.core.changes import ChangeVerb, JobChange
-from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.errors import Conflict, InvalidInput, StoreUnavailable
 from oncue.core.fencing import GONE, Refused, Settlement
 from oncue.core.job import NewJob
@@ -31,15 +31,15 @@ from oncue.forking import now_and_after_fork
 from oncue.ports.jobs import Clash
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.borrowed import borrowed, borrowed_async
+from oncue.stores.postgresql.clashes import clashing, new_ranks
 from oncue.stores.postgresql.database import CONNECT_SECONDS
-from oncue.stores.postgresql.locks import shard_lock
-from oncue.stores.postgresql.new_jobs import are_plain
+from oncue.stores.postgresql.endings import asked_completion
 from oncue.stores.postgresql.news import Dues, PgNews, notices_of
-from oncue.stores.postgresql.records import FiledRow, read_stored
+from oncue.stores.postgresql.records import read_stored
 from oncue.stores.postgresql.settings import queue_row
-from oncue.stores.postgresql.shards import rank_of
-from oncue.stores.postgresql.steps import PgStep, Steps, run, run_async
+from oncue.stores.postgresql.steps import run, run_async
 from oncue.stores.postgresql.trouble import translate
+from oncue.stores.postgresql.tx import Asked, Steps
 
 if TYPE_CHECKING:
     from oncue.stores.postgresql.queues import PgQueues
@@ -52,6 +52,15 @@ _FORGET = (
     "SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES"
 )
 IDLE_MS = 10_000  # a transaction of ours that has completed a job is ended by the server then
+ENDED = (
+    "the transaction was ended in the block (by COMMIT, ROLLBACK or the end of its connection), so "
+    "the job is not completed with it. The end of the block commits."
+)
+STOOD_STILL = (
+    "the server has ended the transaction, as nothing was done in it for longer than the role's "
+    f"idle_in_transaction_session_timeout, or for {IDLE_MS // 1000} seconds after the completion. "
+    "Do what takes long before the block."
+)
 T = TypeVar("T")
 Ranks = dict[str | None, set[int]]
 AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
@@ -80,34 +89,37 @@ class PgOutbox:
         self, connection: object, jobs: Sequence[NewJob], now: Moment
     ) -> Mapping[int, Clash]:
         lent = borrowed(connection)
-        return run(lent, self._within(lent, self._inserting(jobs, now)))
+        return self._run(lent, self._inserting(jobs, now))
 
     async def insert_async(
         self, connection: object, jobs: Sequence[NewJob], now: Moment
     ) -> Mapping[int, Clash]:
         lent = await borrowed_async(connection)
-        return await run_async(lent, self._within(lent, self._inserting(jobs, now)))
+        return await self._run_async(lent, self._inserting(jobs, now))
 
     def complete(
         self, connection: object, job_id: str, epoch: int, result: bytes | None, now: Moment
     ) -> Refused | None:
         lent = borrowed(connection)
         if lent in self._own:
-            run(lent, self._bounding())
+            _refuse_over(lent)
+            run(lent, self._db.statements, self._bounding())
         done = Settlement(job_id, epoch, Verb.COMPLETE, result)
-        return run(lent, self._within(lent, self._completing(done, now)))
+        return self._run(lent, self._completing(done, now))
 
     async def complete_async(
         self, connection: object, job_id: str, epoch: int, result: bytes | None, now: Moment
     ) -> Refused | None:
         lent = await borrowed_async(connection)
         done = Settlement(job_id, epoch, Verb.COMPLETE, result)
-        return await run_async(lent, self._within(lent, self._completing(done, now)))
+        return await self._run_async(lent, self._completing(done, now))
 
-    def is_completed(self, job_id: str, epoch: int, result: bytes | None) -> bool:
-        one = self._db.once(lambda tx: records.find(tx, [job_id])).get(job_id)
+    def is_completed(self, job_id: str, epoch: int, result: bytes | None) -> bool | None:
+        one = self._db.once(lambda tx: records.lock(tx, [job_id], free=True)).get(job_id)
+        if one is None:
+            return None if self._db.once(lambda tx: records.find(tx, [job_id])) else False
         done = Settlement(job_id, epoch, Verb.COMPLETE, result)
-        return one is not None and one.record.outcome_of(done) == "succeeded"
+        return one.record.outcome_of(done) == "succeeded"
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
@@ -119,9 +131,14 @@ class PgOutbox:
                     with connection.transaction():
                         yield connection
                         leaving = True
-                        _refuse_failed(connection)
+                        _refuse_over(connection)
+                except psycopg.errors.IdleInTransactionSessionTimeout as error:
+                    raise Conflict(STOOD_STILL) from error  # not that the server is away
+                except OutOfOrderTransactionNesting as error:
+                    connection.close()  # it would fail in each block after this one
+                    raise Conflict(ENDED) from error
                 except psycopg.Error as error:
-                    if leaving:  # not of the caller's statements
+                    if leaving or connection.closed:  # not of the caller's statements
                         raise translate(error, self._db.place) from error
                     raise
         except (PoolTimeout, PoolClosed) as error:
@@ -168,135 +185,95 @@ class PgOutbox:
     def _bounding(self) -> Steps[None]:
         """From here on, a process that stops holds the job that it completes no longer than that:
         the server ends its session."""
-        statement = "SELECT set_config('idle_in_transaction_session_timeout', %s, true)"
-        yield PgStep(statement, [str(IDLE_MS)])
+        yield "outbox", "bound", {"ms": str(IDLE_MS)}
+
+    def _run(self, connection: psycopg.Connection[Any], steps: Steps[T]) -> T:
+        return run(connection, self._db.statements, self._within(connection, steps))
+
+    async def _run_async(self, connection: psycopg.AsyncConnection[Any], steps: Steps[T]) -> T:
+        return await run_async(connection, self._db.statements, self._within(connection, steps))
 
     def _within(self, connection: AnyConnection, steps: Steps[T]) -> Steps[T]:
         """These steps, unless the connection leads to another database. That is found out once for
         each, by what only this store has."""
         if connection not in self._known:
-            schema = self._db.address.schema
-            found = yield PgStep("SELECT to_regclass(%s) IS NOT NULL", [f"{schema}.meta"])
+            found = yield "outbox", "is_there", None
             if found[0][0]:
-                found = yield self._step("outbox", "mark")
+                found = yield "outbox", "mark", None
             if not found or found[0][0] != self._mark:
+                place = f"{self._db.place}, schema {self._db.address.schema}"
                 raise InvalidInput(
-                    "it is connected to another database than the store "
-                    f"({self._db.place}, schema {schema}), so they cannot share a transaction. "
-                    "Give a connection to that one.",
+                    f"it is connected to another database than the store ({place}), so they cannot "
+                    "share a transaction. Give a connection to that one.",
                     "/connection",
                 )
             self._known.add(connection)
         return (yield from steps)
 
-    def _step(self, noun: str, name: str, **params: Any) -> PgStep:
-        return PgStep(self._db.statements.load(noun)[name], params or None)
-
     def _telling(self, dues: Dues, ranks: Ranks | None = None) -> Steps[None]:
         """Others hear of it once the transaction is committed."""
         if dues and self._news.listens:
             notices = notices_of(dues, ranks or {})
-            yield self._step("queues", "notify", channel=self._news.channel, notices=notices)
+            yield "queues", "notify", {"channel": self._news.channel, "notices": notices}
 
     # -- new jobs ----------------------------------------------------------------------------------
 
     def _inserting(self, jobs: Sequence[NewJob], now: Moment) -> Steps[dict[int, Clash]]:
+        if any(job.replace for job in jobs):
+            yield from self._refuse_old_snapshot()
         rows = yield self._insert(jobs)
         stored = {row[0] for row in rows}
         clashes: dict[int, Clash] = {}
         dues: Dues = {}
         ranks: Ranks = {}
         for position, job in enumerate(jobs):
-            due_at, ranked = job.due_at, [rank_of(job.priority, ahead=False)]
+            clash = None
             if job.id in stored:
                 stored.remove(job.id)  # another one with its id clashes with it
             elif (clash := (yield from self._clashing(job, now))) is not None:
                 clashes[position] = clash
-                if clash.kind != "replaced":
-                    continue
-                ranked = [rank_of(clash.job.priority, ahead=ahead) for ahead in (False, True)]
-            if due_at <= now + TOLD_MS:
-                dues[job.queue] = min(due_at, dues.get(job.queue, due_at))
-                ranks.setdefault(job.queue, set()).update(ranked)
+            of_job = new_ranks(job, clash)
+            if of_job and job.due_at <= now + TOLD_MS:
+                dues[job.queue] = min(job.due_at, dues.get(job.queue, job.due_at))
+                ranks.setdefault(job.queue, set()).update(of_job)
         yield from self._telling(dues, ranks)
         return clashes
 
-    def _insert(self, jobs: Sequence[NewJob]) -> PgStep:
-        is_plain, lock_of = are_plain(jobs), self._store.outbox_lock
-        params = self._store.insert_params(jobs, lock_of, is_plain=is_plain)
-        return self._step("jobs", "insert_plain" if is_plain else "insert", **params)
+    def _refuse_old_snapshot(self) -> Steps[None]:
+        """It would not show that a job has just been handed over, and no lock would tell."""
+        [[isolation]] = yield "outbox", "isolation", None
+        if isolation in ("repeatable read", "serializable"):
+            raise InvalidInput(
+                f"'replace' must see the job as it is now, and this transaction is {isolation}. Use"
+                " read committed, or if_exists='keep'.",
+                "/if_exists",
+            )
+
+    def _insert(self, jobs: Sequence[NewJob]) -> Asked:
+        return self._store.asked_insert(jobs, self._store.outbox_lock)
 
     def _clashing(self, new: NewJob, now: Moment) -> Steps[Clash | None]:
-        """With what a job clashes; None: what it clashed with is gone, and it is stored now."""
+        """What a job clashes with; None: what it clashed with is gone, and it is stored now."""
         for _ in range(RACES):
-            same_id = yield from self._found(new.id)
-            if same_id is not None:
-                return Clash(of_same_id(new, same_id.record.digest), same_id.record.as_job())
-            holder_id = None
-            if new.key is not None:
-                rows = yield self._step("jobs", "holder_of_key", queue=new.queue, key=new.key)
-                holder_id = rows[0][0] if rows else None
-            if holder_id is None:
-                if (yield self._insert([new])):
-                    return None
-                continue
-            clash = yield from self._meeting(new, holder_id, now)
-            if clash is not None:
-                return clash
+            with suppress(psycopg.errors.SerializationFailure):  # not of the server: of the steps
+                schema = self._db.address.schema
+                return (yield from clashing(schema, new, partial(self._insert, [new]), now))
         raise StoreUnavailable(
             f"{self._db.place}: the jobs that have this id or key change all the time. Roll the "
             "transaction back and begin again."
         )
 
-    def _meeting(self, new: NewJob, holder_id: str, now: Moment) -> Steps[Clash | None]:
-        """What comes of meeting the job that has the key; None: it has it no longer."""
-        # Only what is changed is locked: dispatchers of the shard wait for that.
-        holder = yield from self._locked(holder_id) if new.replace else self._found(holder_id)
-        if holder is None or holder.record.finished_at is not None:
-            return None
-        record = holder.record
-        if (record.queue, record.key) != (new.queue, new.key):
-            return None
-        kind = of_same_key(new, record.shown_state)
-        if kind == "replaced":
-            change = JobChange(ChangeVerb.AMEND, due_at=new.due_at, payload=new.payload)
-            record.change(change, now)
-            yield self._step("jobs", "save", **records.row_of(holder))
-        return Clash(kind, record.as_job())
-
-    def _found(self, job_id: str) -> Steps[FiledRow | None]:
-        rows = yield self._step("jobs", "by_ids", **records.by_ids([job_id], [job_id]))
-        return read_stored(rows[0]) if rows else None
-
-    def _locked(self, job_id: str) -> Steps[FiledRow | None]:
-        """A job, locked; no range comes to cover it before the end of the transaction."""
-        for _ in range(RACES):
-            places = yield self._step("jobs", "places", ids=[job_id])
-            numbers = [shard_lock(self._db.address.schema, *place) for place in places]
-            if not numbers:
-                return None
-            yield self._step("locks", "share", numbers=numbers)
-            rows = yield self._step("jobs", "lock_by_ids", **records.by_ids([job_id], [job_id]))
-            one = read_stored(rows[0]) if rows else None
-            if one is None or (one.record.queue, one.shard) == tuple(places[0]):
-                return one  # else it was moved meanwhile
-        return None
-
     # -- completions -------------------------------------------------------------------------------
 
     def _completing(self, done: Settlement, now: Moment) -> Steps[Refused | None]:
-        found = yield self._step(
-            *("claims", "complete"),
-            ids=[done.id],
-            epochs=[done.epoch],
-            results=[done.result],
-            now=now,
-        )
+        found = yield asked_completion([done], now)
         if found:
-            _, name = found[0]
+            [[_, name, is_hidden]] = found
+            if is_hidden:
+                yield "jobs", "remove_operations", {"ids": [done.id]}
             yield from self._telling_of_room(name)
             return None
-        rows = yield self._step("jobs", "lock_by_ids", **records.by_ids([done.id]))
+        rows = yield "jobs", "lock_by_ids", records.by_ids([done.id])
         one = read_stored(rows[0]) if rows else None
         if one is None or (one.record.hidden and (one.forget_at or 0) <= now):
             return GONE
@@ -308,14 +285,14 @@ class PgOutbox:
         answer, one = self._store.settled(one, done, queue, now)
         if isinstance(answer, Refused):
             return answer
-        yield self._step("jobs", "save", **records.row_of(one))
+        yield "jobs", "save", records.row_of(one)
         if one.record.hidden:
-            yield self._step("jobs", "remove_operations", ids=[done.id])
+            yield "jobs", "remove_operations", {"ids": [done.id]}
         yield from self._telling_of_room(queue.name)
         return None
 
     def _queue(self, name: str) -> Steps[Queue]:
-        rows = yield self._step("queues", "named", names=[name])
+        rows = yield "queues", "named", {"names": [name]}
         return queue_row(*rows[0]).queue if rows else default_queue(name)
 
     def _telling_of_room(self, queue: str) -> Steps[None]:
@@ -323,10 +300,14 @@ class PgOutbox:
             yield from self._telling({queue: 0})
 
 
-def _refuse_failed(connection: psycopg.Connection[Any]) -> None:
+def _refuse_over(connection: psycopg.Connection[Any]) -> None:
     """The server answers the commit of a transaction in which a statement failed by rolling it
-    back, which psycopg takes for a commit."""
-    if connection.info.transaction_status == TransactionStatus.INERROR:
+    back, which psycopg takes for a commit. One that a statement has ended psycopg takes for open,
+    and if another is begun in it, it loses count."""
+    status = connection.info.transaction_status
+    if status in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+        raise Conflict(ENDED)
+    if status == TransactionStatus.INERROR:
         raise Conflict(
             "a statement in the transaction failed, and its error was caught there: nothing of "
             "it is stored. Use a savepoint (connection.transaction()) for what may fail."

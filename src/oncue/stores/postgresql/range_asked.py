@@ -31,6 +31,10 @@ class RangeAsked(NamedTuple):
     """Whether jobs that have expired are cancelled before. Once is enough: they are not taken."""
     passed_over: frozenset[int] = frozenset()
     """Shards of which nothing could be taken."""
+    at_once: bool = True
+    """Whether the next jobs of a shard are covered in the journey that reads them. The server takes
+    half a microsecond longer for each of them then, so this is not done in the middle of a burst;
+    nor again, after it was in vain."""
     shared: frozenset[int] = frozenset()
     """Shards whose locks others share for long: a transaction of theirs is open."""
 
@@ -55,6 +59,11 @@ class ChosenShard(NamedTuple):
     def held(self) -> PgRange | None:
         """The range with which its dispatcher goes on."""
         return None if self.flying is None else self.seen
+
+    @property
+    def fence(self) -> int:
+        """Of the range as it was seen."""
+        return 0 if self.seen is None else self.seen.fence
 
 
 class ShardPatience:

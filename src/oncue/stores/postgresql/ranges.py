@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
+from typing import Any
 
 from psycopg import errors
 from psycopg.rows import TupleRow
@@ -62,7 +63,10 @@ class PgRanges(PgDeliveries):
         due_until: Moment | None = None,
     ) -> RangeClaim:
         cutoff = now if due_until is None else due_until
-        asked = RangeAsked(queue.name, dispatcher, limit, cutoff, now, round(lease_seconds * 1000))
+        asked = RangeAsked(
+            *(queue.name, dispatcher, limit, cutoff, now, round(lease_seconds * 1000)),
+            at_once=not in_flight,
+        )
         for _ in range(MOST_RACES + self._shards_of(queue.name)):
             try:
                 claim = self.db.write(partial(self._claim_range, asked, in_flight), "repeat")
@@ -173,6 +177,9 @@ class PgRanges(PgDeliveries):
         """The next jobs of a shard, as many as there is room for, covered by its range: the end of
         the transaction. What is to be asked for next: somebody else was quicker, or all that waits
         there has expired."""
+        lines = [line for line in chosen.lines if line.due_at <= asked.cutoff]
+        if len(lines) == 1 and asked.at_once and chosen.held is None and ready.bucket is None:
+            return self._taken_at_once(tx, asked, chosen, lines[0], ready.room)
         found = self._held_due(tx, asked, chosen, ready.room)
         if found is None:
             return asked
@@ -189,16 +196,35 @@ class PgRanges(PgDeliveries):
             return asked
         return RangeClaim(asked.queue, chosen.number, fences[0][0], jobs, asked.now)
 
+    def _taken_at_once(
+        self, tx: PgTx, asked: RangeAsked, chosen: ChosenShard, line: LineHead, room: int
+    ) -> RangeClaim | RangeAsked:
+        """The same for a shard with one line from which no range is held, in one journey."""
+        take = _take_due(asked, line, chosen, room)
+        patience_ms = self._patience.of(asked, chosen.number)
+        [rows] = self._hold(tx, asked.queue, chosen.number, patience_ms, take, ends=True)
+        if not rows:
+            return asked._replace(at_once=False)
+        jobs = list(map(_delivery, rows))
+        return RangeClaim(asked.queue, chosen.number, chosen.fence + 1, jobs, asked.now)
+
     def _hold(
-        self, tx: PgTx, queue: str, shard: int, patience_ms: int, *more: Asked
+        self,
+        tx: PgTx,
+        queue: str,
+        shard: int,
+        patience_ms: int,
+        *more: Asked,
+        ends: bool = False,
     ) -> list[list[TupleRow]]:
         """Hold the lock of a shard alone until the end of the transaction; the rows of more
-        statements, in the same journey. Raises `SharedByOthers` if it is not to be had in time:
-        whoever wants to share it waits behind this."""
+        statements, in the same journey, which may be its last. Raises `SharedByOthers` if it is not
+        to be had in time: whoever wants to share it waits behind this."""
         number = shard_lock(self.db.address.schema, queue, shard)
         params = {"number": number, "ms": str(patience_ms)}
         try:
-            _, *rows = tx.together(("locks", "hold_shard", params), *more)
+            journey = tx.end if ends else tx.together
+            _, *rows = journey(("locks", "hold_shard", params), *more)
         except errors.LockNotAvailable:
             self._patience.waited(queue, shard, patience_ms)
             raise SharedByOthers(shard) from None
@@ -307,10 +333,27 @@ class PgRanges(PgDeliveries):
 
 def _due(asked: RangeAsked, line: LineHead, chosen: ChosenShard, limit: int, room: int) -> Asked:
     """What finds the next jobs of a line, behind the range that is held."""
+    return "ranges", "due", _due_params(asked, line, chosen, limit, room)
+
+
+def _take_due(asked: RangeAsked, line: LineHead, chosen: ChosenShard, limit: int) -> Asked:
+    """What finds them and opens a range that covers them."""
+    params = {
+        **_due_params(asked, line, chosen, limit, BATCH_BYTES),
+        "holder": asked.dispatcher,
+        "lease_until": asked.now + asked.lease_ms,
+        "lease_ms": asked.lease_ms,
+    }
+    return "ranges", "take_due", params
+
+
+def _due_params(
+    asked: RangeAsked, line: LineHead, chosen: ChosenShard, limit: int, room: int
+) -> dict[str, Any]:
     end = None if chosen.held is None else chosen.held.end_in(line.rank)
     # Right before the first: others of that moment are gone, and leave dead entries.
     after_due, after_id = max((line.due_at, line.id[:-1]), end or (-1, ""))
-    params = {
+    return {
         "queue": asked.queue,
         "shard": line.shard,
         "rank": line.rank,
@@ -318,11 +361,10 @@ def _due(asked: RangeAsked, line: LineHead, chosen: ChosenShard, limit: int, roo
         "after_id": after_id,
         "until": asked.cutoff,
         "now": asked.now,
-        "fence": 0 if chosen.seen is None else chosen.seen.fence,
+        "fence": chosen.fence,
         "limit": limit,
         "room": room,
     }
-    return "ranges", "due", params
 
 
 def _cover(asked: RangeAsked, chosen: ChosenShard, through: PlaceInLine, in_flight: int) -> Asked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from oncue.core import rate
@@ -19,6 +20,7 @@ from oncue.stores.postgresql.tx import Asked, PgTx
 
 EXPIRED_AT_ONCE = 500  # jobs that are cancelled by one look
 BACK_TOGETHER = 1000  # put-off jobs that are in line again by one look
+_PLACE = attrgetter("place")
 
 
 class QueueLook(NamedTuple):
@@ -59,21 +61,20 @@ class PgReadying(PgJobs):
         hold for all who take from a queue. What is due by `until` is looked for; None: by now.
         Without locks no transaction is begun: mostly nothing is to be taken."""
         limited = any(self._settings.queue(name).is_limited for name in names)
-        numbers = sorted(locks)
-        first: list[Asked] = [
-            ("queues", "lock_named" if limited else "named", {"names": list(names)})
-        ]
+        numbers, read = sorted(locks), "lock_named" if limited else "named"
+        first: list[Asked] = [("queues", read, {"names": list(names)})]
         if numbers:
             first.append(("locks", "share", {"numbers": numbers}))
         first.append(("ranges", "of_queues", {"queues": list(names)}))
         asked: list[Asked] = []
         begun = {name: self._known_lines.begin(name, self._shards_of(name)) for name in names}
         for name in names:
-            asked.append(begun[name].statement)
-            params = {"queue": name, "now": now, "limit": BACK_TOGETHER}
-            asked.append(("claims", "returning", params))
-            params = {"queue": name, "now": now, "until": now if until is None else until}
-            asked.append(("claims", "is_expired_due", params))
+            params = {"queue": name, "now": now}
+            asked += [
+                begun[name].statement,
+                ("claims", "returning", {**params, "limit": BACK_TOGETHER}),
+                ("claims", "is_expired_due", {**params, "until": now if until is None else until}),
+            ]
         look = tx.together if limited or numbers else tx.peek
         answers = look(*first, *asked)
         queues, ranges, rest = answers[0], answers[len(first) - 1], answers[len(first) :]
@@ -115,7 +116,7 @@ class PgReadying(PgJobs):
         if room.most and returning:
             waiting = [line for line in found if not _is_covered(line, ranges)]
             ahead = [one for one in (first, *waiting) if one is not None and one.due_at <= now]
-            if self._bring_back(tx, name, returning, min(ahead, key=_place, default=None), now):
+            if self._bring_back(tx, name, returning, min(ahead, key=_PLACE, default=None), now):
                 found, changed = lines(tx, name), True
         return ReadyQueue(row, room.most, found, room.bucket, changed)
 
@@ -199,7 +200,3 @@ def _bucket(name: str, bucket: Bucket) -> Asked:
 
 def _is_covered(line: LineHead, ranges: Sequence[PgRange]) -> bool:
     return any(one.shard == line.shard and one.covers(line.place) for one in ranges)
-
-
-def _place(line: LineHead) -> tuple[int, Moment, str]:
-    return line.place

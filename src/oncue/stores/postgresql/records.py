@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -16,7 +16,8 @@ from oncue.core.lifecycle import FINAL, LIVE, State
 from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.record import Record
 from oncue.stores.past import past_rows, read_past
-from oncue.stores.postgresql.tx import PgTx
+from oncue.stores.postgresql.binary import Texts
+from oncue.stores.postgresql.tx import Asked, PgTx
 
 _STATES = {state.value: state for state in State}
 _encode = msgspec.json.Encoder().encode
@@ -158,6 +159,18 @@ def find(tx: PgTx, job_ids: Iterable[str], whole: Iterable[str] = ()) -> dict[st
     """These jobs as they are, also hidden ones."""
     found = tx.rows("jobs", "by_ids", by_ids(job_ids, whole))
     return {row[0]: read_stored(row) for row in found}
+
+
+def holders_of_keys(tx: PgTx, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """By queue and key: the id of the unfinished job that has it, where there is one."""
+    if not keys:
+        return {}
+    found = tx.rows(*asked_holders(*zip(*keys, strict=True)))
+    return {(queue, key): job_id for queue, key, job_id in found}
+
+
+def asked_holders(queues: Sequence[str], keys: Sequence[str]) -> Asked:
+    return "jobs", "holders_of_keys", {"queues": Texts.of(queues), "keys": Texts.of(keys)}
 
 
 def lock(

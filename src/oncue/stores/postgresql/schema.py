@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -79,15 +79,25 @@ def steps(db: PgDatabase, connection: psycopg.Connection[Any]) -> list[str]:
     return [*begin, *missing, mark, *([_SECRET.format(schema)] if version is None else [])]
 
 
-def missing(db: PgDatabase) -> tuple[str, str]:
-    """What is to be done before the store can be used, in words and as SQL; the SQL is empty if
-    nothing is."""
+class Missing(NamedTuple):
+    """What is to be done before the store can be used."""
+
+    text: str
+    sql: str
+    """Empty: nothing is."""
+    version: int
+    """Of the schema, once that is done. A later one than `wanted_schema` is used as it is."""
+
+
+def missing(db: PgDatabase) -> Missing:
     with _translated(db), db.connect() as connection:
         version, number = stored_schema(db, connection), wanted_schema(db)
         sql = "\n".join(steps(db, connection))
     if version is None:
-        return f"create the tables of version {number} in schema {db.address.schema}", sql
-    return f"migrate schema {db.address.schema} from version {version} to {number}", sql
+        text = f"create the tables of version {number} in schema {db.address.schema}"
+        return Missing(text, sql, number)
+    text = f"migrate schema {db.address.schema} from version {version} to {number}"
+    return Missing(text, sql, max(version, number))
 
 
 def migrate(db: PgDatabase) -> None:
@@ -97,6 +107,8 @@ def migrate(db: PgDatabase) -> None:
 
 
 def _migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
+    # Otherwise it would not see what another process has created while it waited for the lock.
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         # Whoever waits for a table keeps all others waiting behind it.

@@ -70,6 +70,10 @@ class LineHead(NamedTuple):
     def place(self) -> PlaceInLine:
         return self.rank, self.due_at, self.id
 
+    @property
+    def is_reclaimed(self) -> bool:
+        return self.rank < FIRST_WAITING_RANK
+
 
 def ranges_of(tx: PgTx, queues: Iterable[str]) -> list[PgRange]:
     """The ranges of these queues, also those that nobody holds."""

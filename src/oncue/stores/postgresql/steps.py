@@ -3,26 +3,18 @@ for those of asyncio."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NamedTuple, TypeVar
+from contextlib import nullcontext
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
-from oncue.stores.postgresql.tx import Params
+from oncue.core.steps import driven, driven_async
+from oncue.stores.postgresql.tx import Asked, Steps
+from oncue.stores.statements import Statements
 
 T = TypeVar("T")
-
-
-class PgStep(NamedTuple):
-    """A statement whose rows are asked for."""
-
-    statement: str
-    params: Params = None
-
-
-Steps = Generator[PgStep, list[TupleRow], T]
 
 
 class BorrowedRows(psycopg.Cursor[TupleRow]):
@@ -47,46 +39,35 @@ class BorrowedAsyncRows(psycopg.AsyncCursor[TupleRow]):
         return psycopg.adapters
 
 
-def run(connection: psycopg.Connection[Any], steps: Steps[T]) -> T:
+def run(connection: psycopg.Connection[Any], statements: Statements, steps: Steps[T]) -> T:
     """What comes of these steps. In the caller's transaction; a connection that commits every
     statement by itself, and is in none, gets one for all steps."""
-    if _has_none(connection):
-        with connection.transaction():
-            return _run(connection, steps)
-    return _run(connection, steps)
+    one_for_all = connection.transaction() if _has_none(connection) else nullcontext()
+    with one_for_all, BorrowedRows(connection) as cursor:
+
+        def rows(asked: Asked) -> list[TupleRow]:
+            noun, name, params = asked
+            text = statements.load(noun)[name].encode()
+            # Never prepared: that would use up the caller's room for prepared statements.
+            cursor.execute(text, params, prepare=False, binary=True)
+            return cursor.fetchall() if cursor.description else []
+
+        return driven(steps, rows)
 
 
-def _run(connection: psycopg.Connection[Any], steps: Steps[T]) -> T:
-    with BorrowedRows(connection) as cursor:
-        try:
-            step = next(steps)
-            while True:
-                # Never prepared: that would use up the caller's room for prepared statements.
-                cursor.execute(step.statement.encode(), step.params, prepare=False, binary=True)
-                step = steps.send(cursor.fetchall() if cursor.description else [])
-        except StopIteration as end:
-            found: T = end.value
-            return found
+async def run_async(
+    connection: psycopg.AsyncConnection[Any], statements: Statements, steps: Steps[T]
+) -> T:
+    one_for_all = connection.transaction() if _has_none(connection) else nullcontext()
+    async with one_for_all, BorrowedAsyncRows(connection) as cursor:
 
+        async def rows(asked: Asked) -> list[TupleRow]:
+            noun, name, params = asked
+            text = statements.load(noun)[name].encode()
+            await cursor.execute(text, params, prepare=False, binary=True)
+            return await cursor.fetchall() if cursor.description else []
 
-async def run_async(connection: psycopg.AsyncConnection[Any], steps: Steps[T]) -> T:
-    if _has_none(connection):
-        async with connection.transaction():
-            return await _run_async(connection, steps)
-    return await _run_async(connection, steps)
-
-
-async def _run_async(connection: psycopg.AsyncConnection[Any], steps: Steps[T]) -> T:
-    async with BorrowedAsyncRows(connection) as cursor:
-        try:
-            step = next(steps)
-            while True:
-                text = step.statement.encode()
-                await cursor.execute(text, step.params, prepare=False, binary=True)
-                step = steps.send(await cursor.fetchall() if cursor.description else [])
-        except StopIteration as end:
-            found: T = end.value
-            return found
+        return await driven_async(steps, rows)
 
 
 def _has_none(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

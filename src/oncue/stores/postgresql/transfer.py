@@ -16,7 +16,14 @@ from oncue.core.moment import from_datetime
 from oncue.core.record import Record
 from oncue.core.shard import shard_of
 from oncue.stores.postgresql.jobs import PgJobs
-from oncue.stores.postgresql.records import COLUMNS, FiledRow, read_operation, read_stored, row_of
+from oncue.stores.postgresql.records import (
+    COLUMNS,
+    FiledRow,
+    holders_of_keys,
+    read_operation,
+    read_stored,
+    row_of,
+)
 from oncue.stores.postgresql.tx import PgTx
 from oncue.stores.relational.rows import BATCH_BYTES
 
@@ -72,25 +79,25 @@ def _new_jobs(tx: PgTx, jobs: Sequence[DumpedJob]) -> list[Record]:
     """Those whose id is not there. Refuses one whose key another unfinished job has, also one that
     comes before it."""
     ids = {row[0] for row in tx.rows("transfer", "known", {"ids": [one.job.id for one in jobs]})}
-    keys = [(one.job.queue, one.job.key) for one in jobs if _needs_key(one)]
-    params = {"queues": [queue for queue, _ in keys], "keys": [key for _, key in keys]}
-    held = set(map(tuple, tx.rows("transfer", "held_keys", params))) if keys else set()
+    held = set(holders_of_keys(tx, [key for one in jobs if (key := _key_of(one))]))
     new: list[Record] = []
     for dumped in jobs:
         job = dumped.job
         if job.id in ids:
             continue
         ids.add(job.id)
-        if _needs_key(dumped):
-            if (job.queue, job.key) in held:
+        if key := _key_of(dumped):
+            if key in held:
                 raise key_taken(job)
-            held.add((job.queue, job.key))
+            held.add(key)
         new.append(dumped.as_record())
     return new
 
 
-def _needs_key(dumped: DumpedJob) -> bool:
-    return dumped.job.key is not None and dumped.job.state not in FINAL
+def _key_of(dumped: DumpedJob) -> tuple[str, str] | None:
+    """Queue and key of an unfinished job."""
+    job = dumped.job
+    return None if job.key is None or job.state in FINAL else (job.queue, job.key)
 
 
 def _admitted(record: Record, shard: int) -> dict[str, Any]:

@@ -59,6 +59,12 @@ _MEANINGS: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...]
         "the server takes no writes now: it is a standby, or set to read-only. 'oncue doctor' says "
         "which; name all servers in the URL, with target_session_attrs=read-write.",
     ),
+    (
+        (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName),
+        StoreUnusable,
+        "a pooler gives each transaction another connection, and the URL says listen=yes. Write "
+        "listen=no, or leave it out.",
+    ),
     ((OperationalError,), StoreUnavailable, "{said}.{advice}"),
 )
 """Errors of the server, what they are here, and the text; the first that fits counts."""
@@ -67,6 +73,11 @@ _ADVICE = {
     "comes from (docs/postgresql.md, The password).",
     "Connection refused|could not translate host|timeout expired|No route|No such file": "Check "
     "that the server runs, and the host and port in the URL of the store.",
+    "failed to resolve host": "Check the host in the URL of the store, and that this machine can "
+    "resolve names.",
+    "invalid port number": "Correct the port in the URL of the store.",
+    'service ".*" not found|service file': "Check service= in the URL of the store, and the file "
+    "that PGSERVICEFILE names, or ~/.pg_service.conf.",
     'database ".*" does not exist': "Create it, or correct the URL of the store; the first option "
     "in it follows a '?'.",
     'role ".*" does not exist': "Create it, or correct the URL of the store.",

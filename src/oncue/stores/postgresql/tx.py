@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.rows import TupleRow
 
 from oncue.core.moment import Moment
+from oncue.core.steps import driven
 from oncue.stores.statements import Statements
 
+T = TypeVar("T")
 Params = Mapping[str, Any] | Sequence[Any] | None
 Asked = tuple[str, str, Params]
 """A statement: its noun and name, and its parameters."""
+Steps = Generator[Asked, list[TupleRow], T]
+"""Statements of which each needs the rows of those before it. In transactions of the store they are
+run by `PgTx.follow`, in those of callers by `steps.py`."""
 
 
 class PgRows(psycopg.Cursor[TupleRow]):
@@ -26,6 +31,10 @@ class PgRows(psycopg.Cursor[TupleRow]):
         row = self.fetchone()
         return None if row is None else row[0]
 
+    def all(self) -> list[TupleRow]:
+        """None of a statement that has no rows."""
+        return [] if self.description is None else self.fetchall()
+
 
 @contextmanager
 def journey(connection: psycopg.Connection[Any]) -> Iterator[None]:
@@ -33,16 +42,24 @@ def journey(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
     At its end psycopg sends Sync, which makes the server answer, and then Flush, which is not
     needed. A Flush stops the server's clock for `idle_in_transaction_session_timeout`: a process
-    that stands still after it would hold its locks for ever. So it is left out."""
+    that stands still after it would hold its locks for ever. So it is left out. Without it, psycopg
+    may end as if all were answered although the connection is lost: see what is left."""
+    left: Collection[object] = ()
     try:
         with connection.pipeline() as pipeline:
+            left = pipeline.result_queue
             fetch = pipeline._fetch_gen
             vars(pipeline)["_fetch_gen"] = lambda *, flush: fetch(flush=False)
             yield
     except psycopg.DatabaseError as error:
+        if left:
+            connection.close()
         if connection.closed and error.sqlstate is None:  # as outside of a pipeline
             raise psycopg.OperationalError(*error.args) from error
         raise
+    if left:
+        connection.close()
+        raise psycopg.OperationalError("the connection was lost before all answers had come")
 
 
 class PgTx:
@@ -127,7 +144,7 @@ class PgTx:
                 cursor.execute(self.sql(noun, name).encode(), params, binary=True)
             if commit:
                 self.connection.execute(commit.encode())
-        return [[] if cursor.description is None else cursor.fetchall() for cursor in cursors]
+        return [cursor.all() for cursor in cursors]
 
     def executemany(self, statement: str, rows: Iterable[Params]) -> None:
         """The statement for each of these, in one journey to the server."""
@@ -142,7 +159,11 @@ class PgTx:
         return self.execute(self.sql(noun, name), params)
 
     def rows(self, noun: str, name: str, params: Params = None) -> list[TupleRow]:
-        return self.run(noun, name, params).fetchall()
+        return self.run(noun, name, params).all()
+
+    def follow(self, steps: Steps[T]) -> T:
+        """What comes of these steps, in this transaction."""
+        return driven(steps, lambda asked: self.rows(*asked))
 
     def changes(self) -> int:
         """How many rows the last statement changed."""

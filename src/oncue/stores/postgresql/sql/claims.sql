@@ -47,11 +47,14 @@ WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue AND shard = 
   AND (due_at, id) > (:due_at, :id)
 ORDER BY due_at, id LIMIT 1;
 
--- name: lock_due
+-- name: first_due
 SELECT j.id FROM oncue.jobs AS j
 WHERE state = 'scheduled' AND not_before IS NULL AND queue = :queue AND shard = :shard AND rank = :rank
   AND (due_at, id) >= (:floor, :floor_id) AND due_at <= :now AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY due_at, id LIMIT :limit FOR UPDATE SKIP LOCKED;
+ORDER BY due_at, id LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: lock_due
+{first_due};
 
 -- The same over several shards of one rank, where jobs that a range covers are left out. The first
 -- ones are found without locks, then locked; how many were found says whether there may be more.
@@ -77,14 +80,27 @@ j.id, j.queue, j.due_at, j.payload, j.priority, j.owner, j.key, j.attempt, j.att
 j.max_attempts, j.timeout_seconds, j.epoch, j.claimed_at, j.lease_until, j.created_at, j.expires_at,
 j.error, j.message, j.percent, j.rule, j.instant, j.schedule
 
--- name: take
+-- name: taking
 UPDATE oncue.jobs AS j SET state = 'dispatched', epoch = j.epoch + 1, attempt = j.attempt + 1,
   worker = t.worker, claimed_at = :now, updated_at = :now, lease_until = :now + t.lease_ms,
   lease_ms = t.lease_ms, lease_asked = false, alone = t.alone, nonce = t.nonce,
   overlong_at = :now + round(coalesce(j.timeout_seconds, t.timeout_seconds) * 1000)::bigint
+
+-- name: take
+{taking}
 FROM unnest(:ids::text[], :workers::text[], :leases::bigint[], :timeouts::double precision[],
   :alones::boolean[], :nonces::text[]) AS t (id, worker, lease_ms, timeout_seconds, alone, nonce)
 WHERE j.id = t.id
+RETURNING {claimed_columns}, j.nonce, j.ahead, j.past IS NOT NULL;
+
+-- The first due jobs of a line, locked and taken by one worker.
+-- name: take_first
+WITH first AS MATERIALIZED ({first_due}), t AS MATERIALIZED (
+  SELECT id, :worker::text AS worker, :lease_ms::bigint AS lease_ms, count(*) OVER () = 1 AS alone,
+    :timeout_seconds::double precision AS timeout_seconds, :nonce::text AS nonce
+  FROM first)
+{taking}
+FROM t WHERE j.id = t.id
 RETURNING {claimed_columns}, j.nonce, j.ahead, j.past IS NOT NULL;
 
 -- Claims of a call whose answer got lost. Reads the live claims.
@@ -172,16 +188,19 @@ CROSS JOIN LATERAL ({put_off_ranks}) AS of_rank CROSS JOIN LATERAL (
   ORDER BY not_before LIMIT 1) AS first
 GROUP BY asked.queue;
 
--- Completions of jobs that are kept. Every other settlement is decided on by core.
+-- Every other settlement is decided on by core. A job that is not kept is remembered for the length of
+-- a lease: this write may be repeated; and for a day, if a client chose its id.
 -- name: complete
 UPDATE oncue.jobs AS j SET state = 'succeeded', finished_at = :now, updated_at = :now,
   lease_until = NULL, lease_ms = NULL, lease_asked = false, overlong_at = NULL, ahead = false,
-  error = NULL, result = t.result
+  error = NULL, result = t.result, (hidden, forget_at) = (
+    SELECT count(*) > 0, CASE WHEN count(*) > 0 THEN :now + greatest(
+      round(1000 * max((q.settings::json ->> 'lease_seconds')::float8))::bigint,
+      CASE WHEN j.digest IS NOT NULL THEN :remembered_ms::bigint END) END
+    FROM oncue.queues AS q WHERE q.name = j.queue AND NOT q.keeps_history)
 FROM unnest(:ids::text[], :epochs::bigint[], :results::bytea[]) AS t (id, epoch, result)
 WHERE j.id = t.id AND j.epoch = t.epoch AND (j.state || '') IN ('dispatched', 'executing')
-  AND NOT EXISTS (
-    SELECT 1 FROM oncue.queues AS q WHERE q.name = j.queue AND NOT q.keeps_history)
-RETURNING j.id, j.queue;
+RETURNING j.id, j.queue, j.hidden;
 
 -- name: live_claims
 SELECT {jobs.bare_columns} FROM oncue.jobs AS j
@@ -222,15 +241,16 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 SELECT j.lease_until, j.lease_ms, j.lease_asked, j.updated_at FROM oncue.jobs AS j
 WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL;
 
+-- What is locked is being settled, perhaps in a transaction of a handler: nobody waits for that.
 -- name: lock_live_leases
 SELECT {jobs.bare_columns} FROM oncue.jobs AS j
 WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL
-ORDER BY j.id FOR UPDATE OF j;
+ORDER BY j.id FOR UPDATE OF j SKIP LOCKED;
 
 -- name: lock_put_off
 SELECT {jobs.bare_columns} FROM oncue.jobs AS j
 WHERE j.state = 'scheduled' AND j.not_before IS NOT NULL AND j.not_before > :now
-ORDER BY j.id FOR UPDATE OF j;
+ORDER BY j.id FOR UPDATE OF j SKIP LOCKED;
 
 -- name: lock_buckets
 SELECT name, turns, filled_at FROM oncue.queues WHERE turns IS NOT NULL AND filled_at > :now

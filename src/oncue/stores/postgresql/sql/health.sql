@@ -13,6 +13,13 @@ SELECT c.relname::text, has_table_privilege(c.oid, 'SELECT'), has_table_privileg
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = :schema AND c.relkind IN ('r', 'p') ORDER BY c.relname;
 
+-- Identity columns need no right on their sequences, but numbers that are reserved do.
+-- name: sequences
+SELECT c.relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema
+  AND CASE c.relkind WHEN 'S' THEN NOT has_sequence_privilege(c.oid, 'USAGE') ELSE false END
+ORDER BY c.relname;
+
 -- name: role
 SELECT current_user::text, has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE')
 FROM pg_namespace AS n WHERE n.nspname = :schema;

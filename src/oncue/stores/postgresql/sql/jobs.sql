@@ -117,8 +117,12 @@ CROSS JOIN LATERAL (
   WHERE j.queue = new.queue AND j.key = new.key AND j.finished_at IS NULL
   LIMIT 1) AS there;
 
--- name: holder_of_key
-SELECT id FROM oncue.jobs WHERE queue = :queue AND key = :key AND finished_at IS NULL;
+-- The unfinished jobs that have these keys.
+-- name: holders_of_keys
+SELECT wanted.queue, wanted.key, holder.id
+FROM unnest(:queues::text[], :keys::text[]) AS wanted (queue, key) CROSS JOIN LATERAL (
+  SELECT id FROM oncue.jobs
+  WHERE queue = wanted.queue AND key = wanted.key AND finished_at IS NULL LIMIT 1) AS holder;
 
 -- name: operation_columns
 name, state, updated_at, percent, message, result

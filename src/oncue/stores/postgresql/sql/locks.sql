@@ -1,3 +1,4 @@
+-- Until the end of the transaction; in the order of their numbers, against deadlocks.
 -- name: share
 SELECT pg_advisory_xact_lock_shared(number) FROM unnest(:numbers::bigint[]) AS number;
 

@@ -16,16 +16,18 @@ UPDATE oncue.ranges SET holder = NULL, fence = fence + 1, in_flight = 0
 WHERE queue = :queue AND shard = :shard AND fence = :fence AND holder IS NOT NULL
   AND lease_until = :lease_until;
 
--- name: take
-INSERT INTO oncue.ranges (queue, {columns})
-VALUES (:queue, :shard, 1, :holder, :lease_until, :lease_ms, :cutoff, :through_rank, :through_due,
-  :through_id, :in_flight)
+-- name: taken_again
 ON CONFLICT (queue, shard) DO UPDATE SET fence = ranges.fence + 1, holder = excluded.holder,
   lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, cutoff = excluded.cutoff,
   through_rank = excluded.through_rank, through_due = excluded.through_due,
   through_id = excluded.through_id, in_flight = excluded.in_flight
 WHERE ranges.holder IS NULL
-RETURNING fence;
+
+-- name: take
+INSERT INTO oncue.ranges (queue, {columns})
+VALUES (:queue, :shard, 1, :holder, :lease_until, :lease_ms, :cutoff, :through_rank, :through_due,
+  :through_id, :in_flight)
+{taken_again} RETURNING fence;
 
 -- name: go_on
 UPDATE oncue.ranges SET lease_until = greatest(lease_until, :lease_until), cutoff = :cutoff,
@@ -55,8 +57,8 @@ SELECT holder, fence FROM oncue.ranges WHERE queue = :queue AND shard = :shard F
 
 -- The next jobs of a line behind a place, as many as fit into memory; none if somebody has taken the
 -- range of the shard since it was seen: they would be read in vain.
--- name: due
-SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM (
+-- name: due_jobs
+SELECT id, due_at, payload, attempt + 1 AS attempt, NULL AS token, :queue::text AS queue, owner FROM (
   SELECT id, due_at, payload, attempt, owner,
     sum(octet_length(payload)) OVER (ORDER BY due_at, id ROWS UNBOUNDED PRECEDING)
       - octet_length(payload) AS before
@@ -67,9 +69,24 @@ SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM (
       AND (j.expires_at IS NULL OR j.expires_at > :now) AND :fence = (
         SELECT coalesce(max(fence), 0) FROM oncue.ranges WHERE queue = :queue AND shard = :shard)
     ORDER BY j.due_at, j.id LIMIT :limit) AS next) AS counted
-WHERE before < :room ORDER BY due_at, id;
+WHERE before < :room ORDER BY due_at, id
 
--- What is inside the range of a shard, in lines that begin and end so: in flight, or arrived since.
+-- name: due
+{due_jobs};
+
+-- The same, and a range that covers them is opened with the next fence, if it is still as it was seen.
+-- name: take_due
+WITH due AS MATERIALIZED ({due_jobs}), last AS (
+  SELECT due_at, id FROM due ORDER BY due_at DESC, id DESC LIMIT 1
+), taken AS (
+  INSERT INTO oncue.ranges (queue, {columns})
+  SELECT :queue, :shard, 1, :holder, :lease_until, :lease_ms, :until, :rank, due_at, id,
+    (SELECT count(*) FROM due)
+  FROM last {taken_again} AND ranges.fence = :fence RETURNING 1)
+SELECT due.* FROM due CROSS JOIN taken ORDER BY due.due_at, due.id;
+
+-- What is inside the range of a shard, in lines that begin and end so: in flight, or arrived since. Each
+-- line is read from its beginning to its end (OFFSET 0), not the whole shard.
 -- name: inside
 unnest(:ranks::smallint[], :firsts::bigint[], :first_ids::text[], :last_dues::bigint[],
   :last_ids::text[]) AS line (rank, first, first_id, last_due, last_id)
@@ -77,7 +94,7 @@ CROSS JOIN LATERAL (
   SELECT j.due_at, j.id, j.expires_at FROM oncue.jobs AS j
   WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
     AND j.rank = line.rank AND (j.due_at, j.id) >= (line.first, line.first_id)
-    AND (j.due_at, j.id) <= (line.last_due, line.last_id)) AS found
+    AND (j.due_at, j.id) <= (line.last_due, line.last_id) OFFSET 0) AS found
 
 -- name: count_inside
 SELECT count(*) FROM {inside};

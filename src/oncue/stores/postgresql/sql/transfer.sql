@@ -12,10 +12,6 @@ ORDER BY j.id;
 -- name: known
 SELECT id FROM oncue.jobs WHERE id = ANY(:ids::text[]);
 
--- name: held_keys
-SELECT j.queue, j.key FROM unnest(:queues::text[], :keys::text[]) AS wanted (queue, key)
-JOIN oncue.jobs AS j ON j.queue = wanted.queue AND j.key = wanted.key AND j.finished_at IS NULL;
-
 -- name: admitted_columns
 id, queue, due_at, payload, priority, created_at, owner, key, expires_at, max_attempts, timeout_seconds,
 digest, updated_at, state, attempt, attempt_base, epoch, strikes, ahead, hidden, cancel_requested,

@@ -329,7 +329,7 @@ class PacedAlarm(Alarm):
 
     clock: FakeClock
 
-    def rest(self, seconds: float | None) -> float:
+    def rest(self, seconds: float | None, longest: float = 0.0) -> float:
         if seconds is None:
             return super().rest(None)
         self.clock.advance(seconds)

@@ -1,6 +1,6 @@
-"""The contract suite on another server than usual, an emulator of DynamoDB or the oldest version of
-PostgreSQL that is promised: python -m tests.chaos.emulated NAME SECONDS SEED. Tests are drawn in
-the order of the seed until the time is over; at least `FEWEST` must run.
+"""The contract suite on another server than usual, an emulator of DynamoDB, the oldest version of
+PostgreSQL that is promised, or pgbouncer before it: python -m tests.chaos.emulated NAME SECONDS
+SEED. Tests are drawn in the order of the seed until the time is over; at least `FEWEST` must run.
 
 What is left out here by name are deviations of an emulator from DynamoDB Local, each with what the
 emulator does.
@@ -18,19 +18,25 @@ from pathlib import Path
 import pytest
 
 from tests.servers.emulators import CHOICE, endpoint_of
+from tests.servers.pgbouncer import pgbouncer_url
 from tests.servers.postgres import postgres_url
-from tests.stores.postgres import VERSION
+from tests.stores.postgres import POOLED, VERSION
 
 SUITE = Path(__file__).parents[1] / "contract"
 FEWEST = 20
 OLDEST = "14"
 """Version of PostgreSQL."""
-LEFT_OUT: Mapping[str, Mapping[str, str]] = {"dynoxide": {}, "ministack": {}, OLDEST: {}}
+ON_POSTGRESQL = (OLDEST, POOLED)
+LEFT_OUT: Mapping[str, Mapping[str, str]] = {
+    name: {} for name in ("dynoxide", "ministack", *ON_POSTGRESQL)
+}
 """By server: beginnings of names of tests, and why."""
 
 
 def start(server: str) -> str:
     """Its address."""
+    if server == POOLED:
+        return pgbouncer_url()
     return postgres_url(server) if server == OLDEST else endpoint_of(server)
 
 
@@ -38,7 +44,7 @@ class Drawing:
     """Chooses the tests of one kind of store in a random order, and ends in time."""
 
     def __init__(self, server: str, seconds: float, seed: int) -> None:
-        self._kind = "postgresql" if server == OLDEST else "dynamodb"
+        self._kind = "postgresql" if server in ON_POSTGRESQL else "dynamodb"
         self._left_out = tuple(LEFT_OUT[server])
         self._ends = time.monotonic() + seconds
         self._random = random.Random(seed)
@@ -63,7 +69,7 @@ class Drawing:
 
 
 def main(server: str, seconds: str, seed: str) -> int:
-    os.environ[VERSION if server == OLDEST else CHOICE] = server
+    os.environ[VERSION if server in ON_POSTGRESQL else CHOICE] = server
     drawing = Drawing(server, float(seconds), int(seed))
     quiet = ["-p", "no:xdist", "--no-header", "--tb=short", "--show-capture=no", "-qq"]
     ended = pytest.main([str(SUITE), *quiet, "-m", "not slow"], plugins=[drawing])

@@ -43,6 +43,12 @@ def test_an_array_is_split_the_same_wherever_its_parts_end(
     assert array.trouble is None
 
 
+@pytest.mark.parametrize("size", [997, 100_000])
+def test_an_element_may_have_more_strings_than_are_passed_at_once(size: int) -> None:
+    values = [{str(n): "\\" for n in range(2500)}, ["b"] * 2500, "c"]
+    assert decoded(split(Elements(), json.dumps(values).encode(), [size])) == values
+
+
 @given(st.lists(VALUES, max_size=5), st.lists(st.integers(1, 40), min_size=1))
 def test_lines_are_split_the_same_wherever_their_parts_end(
     values: list[Any], sizes: list[int]

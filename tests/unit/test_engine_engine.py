@@ -90,6 +90,31 @@ def test_each_queue_with_a_sink_is_dispatched_and_pulled_ones_are_left_alone(
     assert job.state is State.SCHEDULED
 
 
+def test_when_the_clock_is_turned_all_dispatchers_look_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[str] = []
+    monkeypatch.setattr(Loop, "wake", lambda loop: woken.append(loop.name))
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
+    bench.engine.step_all()
+    bench.engine.step_all()
+    woken.clear()
+    bench.clock.advance(3600)
+    bench.engine.step_all()
+    assert woken == []
+    bench.clock.set(bench.clock.now() + 60_000)
+    bench.engine.step_all()
+    assert woken == ["oncue-dispatcher-mail"]
+
+
+def test_of_many_dispatchers_each_looks_less_often_unasked(bench: Bench) -> None:
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
+    bench.engine.step_all()
+    assert bench.engine._longest() == 30
+    bench.engine._routes = {str(n): bench.engine._routes["mail"] for n in range(250)}
+    assert bench.engine._longest() == 75
+
+
 def test_step_all_answers_with_the_shortest_rest(bench: Bench) -> None:
     put_queue(bench.store, Queue("mail", sink="memory:mail"))
     bench.add("mail", "a", after=0.5)
@@ -207,6 +232,14 @@ def test_a_stopped_engine_listens_no_longer(bench: Bench) -> None:
     assert bench.engine.stop(SOON)
     bench.add("mail", "a")
     assert bench.taken("memory:mail") == []
+
+
+def test_an_engine_that_was_stopped_goes_on_where_steps_are_made_again(bench: Bench) -> None:
+    put_queue(bench.store, Queue("mail", sink="memory:mail"))
+    for one in ("a", "b"):
+        bench.add("mail", one)
+        bench.engine.tick(lambda: False)
+        assert bench.taken("memory:mail") == [one]
 
 
 def test_the_first_job_of_a_queue_that_has_a_sink_by_default_is_delivered_at_once(

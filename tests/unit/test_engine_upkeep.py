@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.errors import StoreUnavailable
-from oncue.core.fencing import Settlement
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import NewJob
 from oncue.core.lease import Touch
 from oncue.core.lifecycle import State, Verb
@@ -19,7 +20,7 @@ from oncue.engine.keeper import Keeper
 from oncue.engine.node import Node
 from oncue.engine.policies import Policies
 from oncue.engine.pruner import CHUNK, Pruner
-from oncue.engine.reclaimer import PAGE, Reclaimer
+from oncue.engine.reclaimer import LONGEST_REST_SECONDS, PAGE, Reclaimer
 from oncue.ports.claims import ClaimFilter, ClaimPage, Leases
 from oncue.stores.memory import MemoryStore
 from oncue.usecases.queues import put_queue
@@ -87,6 +88,30 @@ def test_a_silent_claim_is_due_again_and_logged_without_its_payload(
     assert state(store, "a") is State.SCHEDULED
     assert "job a (queue work, attempt 1, worker worker)" in caplog.text
     assert "secret" not in caplog.text
+
+
+def test_claims_that_are_being_settled_keep_nobody_from_the_next_page(
+    store: FlakyStore, clock: FakeClock, reclaimer: Reclaimer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = [f"held-{n:03}" for n in range(PAGE)]
+    add(store, *held)
+    claim(store, PAGE)
+    add(store, "last")
+    claim(store)
+    reclaim = MemoryStore.reclaim
+
+    def skip_held(self: MemoryStore, verdicts: Any, now: Moment) -> dict[int, Refused]:
+        free = [one for one in verdicts if one[0].id not in held]
+        assert not reclaim(self, free, now)
+        return {
+            at: Refused("moved on", None) for at, (one, _) in enumerate(verdicts) if one.id in held
+        }
+
+    monkeypatch.setattr(MemoryStore, "reclaim", skip_held)
+    clock.advance(61)
+    assert reclaimer.step() < LONGEST_REST_SECONDS
+    assert state(store, "last") is State.SCHEDULED
+    assert reclaimer.step() == LONGEST_REST_SECONDS  # only those are left
 
 
 def test_the_last_attempt_that_lapses_fails(
@@ -398,9 +423,9 @@ def test_a_lost_race_is_no_warning(
     store: FlakyStore, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Racing(Reclaimer):
-        def _reclaim(self, lapses: object, now: Moment) -> None:
+        def _reclaim(self, lapses: object, now: Moment) -> int:
             store.touch([Touch("a", 1, 60.0)], now)
-            super()._reclaim(lapses, now)  # type: ignore[arg-type]
+            return super()._reclaim(lapses, now)  # type: ignore[arg-type]
 
     caplog.set_level(logging.INFO, "oncue.engine")
     add(store, "a")

@@ -20,6 +20,7 @@ from oncue.testing import HandDriven
 from oncue.usecases.queues import put_queue
 from oncue.worker.worker import Worker
 from tests.contract.desk import DELIVERY, Desk, Q
+from tests.unit.statements import Statements
 from tests.unit.test_engine_dispatcher import Bench
 
 
@@ -135,17 +136,12 @@ COSTS = [
 def test_a_queue_without_limits_pays_for_none_in_sqlite(tmp_path: Path) -> None:
     clock = FakeClock()
     with closing(SqliteStore(tmp_path / "jobs.db", clock)) as store:
-        desk, ran = Desk(store, clock), set[str]()
-
-        def remember(_: object, statement: str, __: object) -> bool:
-            ran.add(statement.strip())
-            return True
-
-        store.db.writer.connection.exec_trace = remember
+        desk, statements = Desk(store, clock), Statements(store)
         for queue in (Q, Queue("q", rate_per_second=1, concurrency=9)):
             put_queue(store, queue)
             desk.complete(desk.take())
             desk.add(queue="d")
             desk.settle_range(desk.claim_range(DELIVERY))
+            ran = set(map(str.strip, statements.all))
             paid = [statement for statement in COSTS if statement.strip() in ran]
             assert bool(paid) is (queue is not Q)

@@ -32,6 +32,7 @@ NAMES = [
     "EventIdTaken",
     "Fenced",
     "HandledJob",
+    "HeldByOthers",
     "History",
     "IdTaken",
     "IllegalState",

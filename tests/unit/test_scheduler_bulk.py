@@ -97,14 +97,14 @@ class SlowStore(MemoryStore):
         return super().change(*given)
 
 
-def test_others_get_as_much_time_as_a_write_took(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_get_a_quarter_of_the_time_of_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock()
     cue = HandDriven(SlowStore(clock), clock=clock)
     add(cue, 2 * CHUNK + 100, delay=60)
     rests: list[float] = []
     monkeypatch.setattr(Alarm, "pause", lambda self, seconds: rests.append(seconds))
     assert cue.cancel_all(queue="mail").changed == 2 * CHUNK + 100
-    assert rests == [0.25, 0.25]
+    assert rests == [0.0625, 0.0625]
 
 
 def test_taken_jobs_are_asked_to_stop_with_running(cue: HandDriven) -> None:

@@ -163,7 +163,7 @@ class TestRescheduling:
             cue.retry(job.id)
         [claimed] = cue.claim("default", "ada")
         cue.complete(job.id, cue.token(claimed))
-        with pytest.raises(IllegalState, match="it is succeeded"):
+        with pytest.raises(IllegalState, match="it has succeeded"):
             cue.retry(job.id)
 
     def test_what_is_not_there_cannot_be_changed(self, cue: Scheduler) -> None:
@@ -296,7 +296,7 @@ def test_one_function_does_the_jobs_of_a_queue() -> None:
     cue.handler("q")(print)
     with pytest.raises(InvalidInput, match="^/queue: queue 'q' has a handler already"):
         cue.handler("q")(print)
-    with pytest.raises(InvalidInput, match="^/batch: must be at least 1"):
+    with pytest.raises(InvalidInput, match="^/batch: must be a whole number, at least 1"):
         cue.handler("p", batch=0)(print)
     with pytest.raises(InvalidInput, match="^/queue: a queue name"):
         cue.handler("no such name!")(print)

@@ -6,6 +6,7 @@ import math
 import threading
 
 from oncue.core.moment import LATEST, Moment
+from oncue.core.polling import about
 from oncue.ports.clock import Clock
 
 # Python notices a signal only when the wait of the main thread ends, if it came just before that
@@ -62,12 +63,13 @@ class Alarm:
             self._stopped = True
             self._changed.notify_all()
 
-    def rest(self, seconds: float | None) -> float:
-        """Wait so long (None: until woken), at most half a minute. How many seconds longer it took:
-        many if the process or the machine stood still."""
+    def rest(self, seconds: float | None, longest: float = LONGEST_REST_SECONDS) -> float:
+        """Wait so long (None: until woken), about `longest` at most: a thousand sleepers do not all
+        wake at the same moment. How many seconds longer it took: many if the process or the machine
+        stood still."""
         if seconds is not None and seconds <= 0:
             return 0.0
-        seconds = min(seconds or LONGEST_REST_SECONDS, LONGEST_REST_SECONDS)
+        seconds = min(seconds or longest, about(longest))
         now, monotonic = self._clock.now, self._clock.monotonic
         ends = monotonic() + seconds
         with self._lock:

@@ -9,9 +9,11 @@ import logging
 import traceback
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 from oncue.core.errors import SinkDown, SinkError, StoreUnavailable, is_ctrl_c
+from oncue.core.job import Delivery
 from oncue.core.moment import Moment
 from oncue.core.polling import about
 from oncue.core.queue import Queue
@@ -38,6 +40,8 @@ FIRST_LIMIT = 500  # until the size of the queue's payloads is known
 BATCH_BYTES = 16 * 1024 * 1024  # of payloads, in all batches of the queue that are under way
 SLOW_SECONDS = 0.01  # a sink that takes so long for a batch is given several at once
 BUSY_REST_SECONDS = 1.0  # no other dispatcher is told when the holder settles
+
+_PAYLOAD = itemgetter(Delivery._fields.index("payload"))  # by position: of every job
 
 logger = logging.getLogger("oncue.engine")
 
@@ -246,7 +250,7 @@ class Dispatcher:
 
     def _enough(self, batch: DeliveryBatch) -> int:
         """How many jobs as large as these make a batch."""
-        size = sum([len(job.payload) for job in batch.deliveries]) // len(batch.deliveries)
+        size = sum(map(len, map(_PAYLOAD, batch.deliveries))) // len(batch.deliveries)
         at_once = self._at_once if self._waits else 1
         return max(1, BATCH_BYTES // at_once // max(size, 1))
 

@@ -19,6 +19,7 @@ from oncue.core.queue import BUILT_IN, Queue
 from oncue.core.schedule import Schedule, occurrence_event
 from oncue.core.stamp import render
 from oncue.core.text import legible
+from oncue.engine.alarm import LONGEST_REST_SECONDS
 from oncue.engine.collector import Collector
 from oncue.engine.dispatcher import Dispatcher
 from oncue.engine.keeper import Keeper
@@ -35,6 +36,7 @@ from oncue.ports.sink import Sink, traits_of
 SUPERVISE_SECONDS = 2.0
 TICKS_AHEAD = 2  # a tick looks so far ahead, so that the next one may be late or missing
 BATCHES_AT_ONCE = 4  # of one queue, to a slow sink
+MANY_ROUTES = 100  # with more, each looks the less often
 
 logger = logging.getLogger("oncue.engine")
 rules_logger = logging.getLogger("oncue.rules")
@@ -80,7 +82,7 @@ class Engine:
         self._collector: Collector | None = None
         self._routes: dict[str, SinkRoute] = {}  # replaced, never changed: listeners read it
         self._retiring: list[SinkRoute] = []
-        self._seen: set[str] = set()  # queues that the last look found; replaced, never changed
+        self._queues: Sequence[Queue] = ()  # as the last look found them; replaced, never changed
         self._unopened: dict[str, str] = {}
         self._supervisor = Loop("oncue-supervisor", self._supervise, clock)
         recurring = Loop("oncue-recurrer", self.recurrer.step, clock)
@@ -91,6 +93,7 @@ class Engine:
             Loop("oncue-pruner", self.pruner.step, clock),
         )
         self._started = False
+        self._clock_seen = self.reclaimer.look()
         self._unwatch: Callable[[], None] | None = None
 
     def _collecting(self) -> list[Loop]:
@@ -140,7 +143,7 @@ class Engine:
             loop.stop(0)  # all of them end at the same time, not one after the other
         ended += [loop.stop(self._left(ends)) for loop in loops]
         ended += [route.dispatcher.finish(self._left(ends)) for route in routes]
-        self._routes, self._retiring = {}, routes
+        self._routes, self._queues, self._retiring = {}, (), routes
         self._retire(last=True)
         for route in routes:
             route.dispatcher.give_up()
@@ -211,8 +214,8 @@ class Engine:
                 route.loop.wake()
         elif (found := self._routes.get(queue)) is not None:
             found.loop.wake_for(due_at)
-        elif queue in BUILT_IN and queue not in self._seen:  # it may have a sink by default
-            self._supervisor.wake()
+        elif queue in BUILT_IN and queue not in (known.name for known in self._queues):
+            self._supervisor.wake()  # it may have a sink by default
 
     def _reclaim(self) -> float:
         """Supervisor and reclaimer, which both make a step every two seconds, look after each
@@ -223,12 +226,23 @@ class Engine:
     def _supervise(self) -> float:
         """Replace threads that died; make the routes follow the queues' settings."""
         self._start(self._loops())
-        routes = {}
+        self._look_at_clock()
         queues = self._store.queues()
-        names = {queue.name for queue in queues}
-        for deleted in self._seen - names:
+        if queues != self._queues or self._unopened or self._retiring:
+            self._follow_all(queues)
+        return SUPERVISE_SECONDS
+
+    def _look_at_clock(self) -> None:
+        """If it was turned, all rests of dispatchers are planned wrongly."""
+        before, self._clock_seen = self._clock_seen, self.reclaimer.look()
+        if self._clock_seen.is_turned(before):
+            for route in self._routes.values():
+                route.loop.wake()
+
+    def _follow_all(self, queues: Sequence[Queue]) -> None:
+        for deleted in {one.name for one in self._queues} - {one.name for one in queues}:
             self._telemetry.forget(deleted)
-        self._seen = names
+        routes = {}
         for queue in queues:
             if queue.sink is None:
                 continue
@@ -238,12 +252,12 @@ class Engine:
         kept = {id(route.loop) for route in routes.values()}
         self._retiring += [r for r in self._routes.values() if id(r.loop) not in kept]
         # Known before they run: news that comes in between must find its route.
-        known, self._routes = self._routes, routes
-        for name in known.keys() - routes.keys():
+        former, self._routes = self._routes, routes
+        for name in former.keys() - routes.keys():
             self._telemetry.circuit(name, is_open=None)
         self._start(self._loops())
         self._retire()
-        return SUPERVISE_SECONDS
+        self._queues = queues
 
     def _follow(self, queue: Queue, route: SinkRoute | None) -> SinkRoute | None:
         if route is None or route.queue.sink != queue.sink:
@@ -278,9 +292,16 @@ class Engine:
             self._ahead_seconds,
         )
         self._telemetry.circuit(queue.name, is_open=False)
-        loop = Loop(f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock)
+        loop = Loop(
+            f"oncue-dispatcher-{queue.name}", dispatcher.step, self._clock, longest=self._longest
+        )
         dispatcher.woken = loop.wake
         return SinkRoute(queue, sink, loop, dispatcher)
+
+    def _longest(self) -> float:
+        """How long a dispatcher rests at most. The store tells of everything in time, so a look
+        that nobody asked for is only a precaution, and many dispatchers make many of them."""
+        return LONGEST_REST_SECONDS * max(1.0, len(self._routes) / MANY_ROUTES)
 
     def _retire(self, *, last: bool = False) -> None:
         """Close the sinks of former routes whose last delivery has ended and was settled; the last

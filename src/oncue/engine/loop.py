@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from oncue.core.errors import OncueError
 from oncue.core.moment import Moment
-from oncue.engine.alarm import Alarm
+from oncue.engine.alarm import LONGEST_REST_SECONDS, Alarm
 from oncue.ports.clock import Clock
 
 Step = Callable[[], float | None]
@@ -31,7 +31,7 @@ class Loop:
     clock again themselves: waking early costs nothing but the look.
 
     `overslept` is called before a step that comes much later than planned, because the process did
-    not run in the meantime.
+    not run in the meantime. `longest` says how long a rest may be.
 
     If the thread ends all the same, because it could neither work nor wait, the next call of
     `start` starts another.
@@ -43,10 +43,12 @@ class Loop:
         step: Step,
         clock: Clock,
         overslept: Callable[[], None] = lambda: None,
+        longest: Callable[[], float] = lambda: LONGEST_REST_SECONDS,
     ) -> None:
         self.name = name
         self.step = step
         self._overslept = overslept
+        self._longest = longest
         self._alarm = Alarm(clock)
         self._trouble = ""
         self._backoff_seconds = FIRST_BACKOFF_SECONDS
@@ -93,7 +95,7 @@ class Loop:
                 self._alarm.arm()
                 rest = self.step()
                 self._recovered()
-                if self._alarm.rest(rest) > OVERSLEPT_SECONDS:
+                if self._alarm.rest(rest, self._longest()) > OVERSLEPT_SECONDS:
                     self._overslept()
             except BaseException as error:  # whatever a step raises must not end the thread
                 self._back_off(error)
@@ -116,4 +118,4 @@ class Loop:
         self._backoff_seconds = FIRST_BACKOFF_SECONDS
         if self._trouble:
             self._trouble = ""
-            logger.info("%s: works again", self.name)
+            logger.warning("%s: works again", self.name)  # seen by all who saw the trouble

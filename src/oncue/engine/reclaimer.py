@@ -41,7 +41,7 @@ class Reclaimer:
 
     def step(self) -> float:
         """Expire and reclaim one page; more pages: go again; else rest until the next lapse."""
-        began = self._look()
+        began = self.look()
         try:
             return self._pass()
         except StoreUnavailable:
@@ -58,11 +58,11 @@ class Reclaimer:
         """Judge leases at once if the clock was turned since the last look. For dispatchers, from
         any thread, before they take over what looks like an open range whose lease has ended."""
         if self._last_look is not None:
-            look = self._look()
+            look = self.look()
             if missed_since(self._last_look, None, look) is not None:
                 self._judge_leases()
 
-    def _look(self) -> Look:
+    def look(self) -> Look:
         clock = self._clock
         return Look(self._origin(), round(clock.monotonic() * 1000), clock.now())
 
@@ -80,18 +80,20 @@ class Reclaimer:
             self._telemetry.count("expired", expired)
             logger.info("%d jobs expired before they were taken", expired)
         lapsed = ClaimFilter(lapsed_by=now)
-        page = self._store.live_claims(lapsed, None, PAGE)
-        while not page.items and page.next is not None:
-            page = self._store.live_claims(lapsed, page.next, PAGE)
-        if missed_since(look, None, self._look()) is not None:  # turned in between: judge again
-            return SHORTEST_REST_SECONDS
-        if page.items:
-            self._reclaim(page.items, now)
+        cursor, reclaimed = None, 0
+        while not reclaimed:  # a page whose claims are all being settled just now is passed by
+            page = self._store.live_claims(lapsed, cursor, PAGE)
+            if missed_since(look, None, self.look()) is not None:  # turned in between: judge again
+                return SHORTEST_REST_SECONDS
+            reclaimed = self._reclaim(page.items, now)
+            cursor = page.next
+            if cursor is None:
+                break
         if expired >= PAGE or page.next is not None:
             return 0.0
         next_lapse = self._store.leases().next_lapse
-        if next_lapse is not None and next_lapse <= now and not (expired or page.items):
-            return LONGEST_REST_SECONDS  # it cannot be ended yet: its range is open
+        if next_lapse is not None and next_lapse <= now and not (expired or reclaimed):
+            return LONGEST_REST_SECONDS  # it cannot be ended yet: its range is open, or it is held
         return self._rest(next_lapse)
 
     def _rest(self, next_lapse: Moment | None) -> float:
@@ -103,7 +105,7 @@ class Reclaimer:
     def _judge_leases(self) -> tuple[Look, Moment | None]:
         """Move leases that would be judged wrongly, and record a look now and then while any runs.
         The look by which claims may be judged, and when the next one lapses."""
-        look = self._look()
+        look = self.look()
         running, last_look, next_lapse = self._store.leases()
         missed = self._missed_since(last_look, look)
         if missed is None and not self._is_to_be_recorded(look, last_look, running):
@@ -129,18 +131,21 @@ class Reclaimer:
 
     def _judge(self, astray: bool, recorded: Look | None) -> tuple[Look, Missed | None] | None:
         """`astray`: leases are to be judged even if nothing was missed."""
-        look = self._look()
+        look = self.look()
         if recorded is not None and recorded.is_later_than(look):
             return None
         missed = self._missed_since(recorded, look)
         return look, Missed() if missed is None and astray else missed
 
-    def _reclaim(self, lapses: Sequence[Lapse], now: Moment) -> None:
+    def _reclaim(self, lapses: Sequence[Lapse], now: Moment) -> int:
+        """How many were reclaimed."""
+        if not lapses:
+            return 0
         if len(lapses) >= PAGE:
             logger.warning("%d claims lapsed at once: were all workers away?", len(lapses))
         queue_of = self._node.policies
         verdicts = [(lapse, after_lapse(lapse, queue_of(lapse.queue), now)) for lapse in lapses]
-        carry_out(self._node, verdicts, now)
+        return carry_out(self._node, verdicts, now).total()
 
 
 def _warn_of(missed: Missed | None) -> None:

@@ -41,8 +41,9 @@ class Outbox(Protocol):
         self, connection: object, job_id: str, epoch: int, result: bytes | None, now: Moment
     ) -> Refused | None: ...
 
-    def is_completed(self, job_id: str, epoch: int, result: bytes | None) -> bool:
-        """Whether a completion was committed. It only reads."""
+    def is_completed(self, job_id: str, epoch: int, result: bytes | None) -> bool | None:
+        """Whether a completion was committed. None: somebody holds the job, perhaps the very
+        transaction that completes it. It waits for nobody."""
 
     def transaction(self) -> AbstractContextManager[Any]:
         """A connection of the store's own, in a transaction that is committed at the end, or rolled

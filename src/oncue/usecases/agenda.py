@@ -117,7 +117,7 @@ def _change(cue: Scheduler, job: Job, wanted: AgendaWrite, events: Sequence[Diag
     if claim is None:
         why = "it is being delivered" if job.state in LIVE else "no worker has a claim on it"
         raise IllegalState(
-            f"job {job.id} cannot become {wanted.state}: it is {job.state}, {why}.", job.state
+            f"job {job.id} cannot become {wanted.state}: it {job.state.in_words}, {why}.", job.state
         )
     if (claim.epoch, claim.updated_at) != (job.epoch, from_datetime(job.updated_at)):
         raise _lost_race(job.id)

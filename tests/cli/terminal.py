@@ -170,9 +170,9 @@ class Terminal:
         """Ctrl-C, as a key."""
         self.type("\x03")
 
-    def interrupt_question(self) -> None:
-        """Ctrl-C at a prompt, again if need be: Python misses one that comes just before it begins
-        to read the line."""
+    def interrupt_waiting(self) -> None:
+        """Ctrl-C at a prompt, or while nobody reads what is written, again if need be: Python
+        misses one that comes just before it begins to read or to write."""
         for _ in range(10):
             self.interrupt()
             soon = self._clock.monotonic() + 2.0

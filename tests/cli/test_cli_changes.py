@@ -145,7 +145,7 @@ def test_reschedule_gives_a_job_another_due_time(place: Path) -> None:
         "scheduled",
     )
     refused = run("jobs", "reschedule", "broken", *at, cwd=place)
-    assert (refused.code, "it is failed" in refused.err) == (4, True)
+    assert (refused.code, "it has failed" in refused.err) == (4, True)
     assert run("jobs", "reschedule", "nope", *at, cwd=place).code == 3
 
 
@@ -197,7 +197,7 @@ def test_on_a_terminal_the_question_is_asked(
 def test_ctrl_c_at_the_question_changes_nothing(place: Path) -> None:
     with Terminal("jobs", "cancel", "due", "later", cwd=place) as terminal:
         terminal.expect("[y/N]")
-        terminal.interrupt_question()
+        terminal.interrupt_waiting()
         assert terminal.end() == 130
     with scheduler(place) as cue:
         assert cue.job("due").state == "scheduled"

@@ -94,6 +94,10 @@ def test_work_that_waits_for_somebody_is_a_warning(place: Path) -> None:
     assert ended.code == 0
     found = levels(ended.json)
     assert found["lateness"] == found["claims"] == found["paused queues"] == "warn"
+    [claims] = [one["text"] for one in ended.json["findings"] if one["name"] == "claims"]
+    assert claims.startswith("1 claim is lost for ")
+    assert found["nodes"] == "warn"
+    assert "oncue serve" in todo(ended.json, "nodes")
     texts = [one["text"] for one in ended.json["findings"] if one["name"] == "lateness"]
     assert [text.partition(", ")[2] for text in texts] == [
         "and no process delivers it.",

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from oncue import Scheduler
 from oncue.cli import postgresql_findings as findings
 from oncue.cli.findings import DoctorFinding
 from oncue.clock import FakeClock, SystemClock
@@ -20,6 +21,9 @@ from tests.servers.postgres import PostgresServer
 
 from .on_postgresql import do, new_role, schema_of, unused_url, url_of
 from .terminal import run, wait_until
+
+ROOT = Path(__file__).parents[2]
+EVENT_AT = "2021-01-01 12:30:00"
 
 
 def database(url: str) -> PgDatabase:
@@ -94,17 +98,36 @@ def test_a_role_with_the_least_rights_may_not_migrate_and_that_is_no_error(db: P
     name = db.address.schema
     grant = (
         f"GRANT USAGE ON SCHEMA {name} TO {{role}}; "
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {{role}}"
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {{role}}; "
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {name} TO {{role}}"
     )
     with new_role(grant) as role, closing(database(url_of(name, role))) as theirs:
         [found] = findings._rights(theirs)
         assert found.level == "ok"
         assert f"role {role} may read and write every table, but not change them" in found.text
+        do(f"REVOKE USAGE ON SEQUENCE {name}.events_n_seq FROM {role}")
+        [found] = findings._rights(theirs)
+        assert f"role {role} lacks USAGE on sequence events_n_seq: calls that" in found.text
         do(f"REVOKE DELETE, UPDATE ON {name}.jobs FROM {role}")
         [found] = findings._rights(theirs)
         assert found.level == "bad"
         assert f"role {role} lacks UPDATE, DELETE on jobs" in found.text
         assert "docs/postgresql.md" in found.todo
+
+
+def test_with_the_rights_of_the_page_a_role_can_store_everything(db: PgDatabase) -> None:
+    name = db.address.schema
+    page = (ROOT / "docs" / "postgresql.md").read_text("utf-8")
+    first = "GRANT USAGE ON SCHEMA oncue TO oncue;"
+    grants = first + page.rpartition(first)[2].partition("```")[0]
+    rights = grants.replace("SCHEMA oncue TO oncue", f"SCHEMA {name} TO {{role}}")
+    with new_role(rights) as role, Scheduler(url_of(name, role, migrate="no")) as cue:
+        its = {"type": "TABLE", "resourceId": "orders", "lifeDuration": 60}
+        event = {"eventType": "TABLE", "eventResourceId": "orders", "eventTimestamp": EVENT_AT}
+        cue.put_rule("load", [its])
+        cue.every(600, name="often", queue="beats")
+        [published] = cue.publish(event)
+        assert [job.job_id for job in published.jobs] == [job.id for job in cue.jobs()]
 
 
 def mend(found: DoctorFinding) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from oncue import scheduler as scheduler_module
+from oncue import stores
 from oncue.cli.app import cli
 from oncue.core.errors import NotFound, NotSupported
 from oncue.stores.dynamodb import keys
@@ -20,7 +20,7 @@ from tests.unit.inbox_desk import HOUR, START, InboxDesk
 def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[InboxDesk]:
     desk = InboxDesk()
     monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.setattr(scheduler_module, "open_store", lambda *_: desk.store)
+    monkeypatch.setattr(stores, "open_store", lambda *_: desk.store)
     with monkeypatch.context() as patched:
         patched.setattr(desk.store, "close", lambda: None)
         yield desk
@@ -105,5 +105,5 @@ def test_without_options_an_inbox_stays_as_it_is_and_is_shown(desk: InboxDesk) -
 
 
 def test_a_store_without_an_inbox_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler_module, "open_store", lambda *_: MemoryStore())
+    monkeypatch.setattr(stores, "open_store", lambda *_: MemoryStore())
     assert isinstance(run("list").exception, NotSupported)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from oncue import Scheduler
 from oncue.stores import open_store
 from oncue.stores.postgresql import health
 from oncue.stores.postgresql.address import PgAddress
 from oncue.stores.postgresql.database import PgDatabase
-from tests.acceptance.documents import blocks
+from tests.acceptance.documents import Block, blocks
 
 from .on_postgresql import do, new_role, psql, schema_of, unused_url, url_of
 from .terminal import Ended, run
@@ -36,15 +39,15 @@ def test_a_schema_is_created_and_the_second_time_nothing_is_done(tmp_path: Path)
     schema = schema_of(url)
     done = migrate(url, cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"Now: create the tables of version 1 in schema {schema} …\n")
-    assert re.search(rf"127\S+/postgres \({schema}\) has schema 1\.", done.out)
+    assert done.out.startswith(f"Now: create the tables of version 3 in schema {schema} …\n")
+    assert re.search(rf"127\S+/postgres \({schema}\) has schema 3\.", done.out)
     assert tables(schema) > 10
     open_store(url).close()
     again = migrate(url, cwd=tmp_path)
     assert again.out.endswith("Nothing was changed.\n")
     planned = migrate(url, "--dry-run", cwd=tmp_path)
     assert (planned.code, planned.out) == (0, "")
-    assert planned.err.endswith("has schema 1. Nothing was changed.\n")
+    assert planned.err.endswith("has schema 3. Nothing was changed.\n")
 
 
 def test_a_dry_run_prints_sql_that_psql_can_run(tmp_path: Path) -> None:
@@ -53,7 +56,7 @@ def test_a_dry_run_prints_sql_that_psql_can_run(tmp_path: Path) -> None:
     planned = migrate(url, "--dry-run", cwd=tmp_path)
     assert planned.code == 0
     assert planned.err == (
-        f"Would create the tables of version 1 in schema {schema}.\nNothing was changed.\n"
+        f"Would create the tables of version 3 in schema {schema}.\nNothing was changed.\n"
     )
     assert do(f"SELECT to_regnamespace('{schema}')") == [(None,)]
     ran = psql(planned.out)
@@ -78,7 +81,7 @@ def test_scripts_get_a_document_with_the_sql(tmp_path: Path) -> None:
     planned = migrate(url, "--dry-run", "--json", cwd=tmp_path)
     assert planned.err == ""
     told = planned.json
-    assert (told["dry_run"], told["schema"], len(told["steps"])) == (True, 1, 1)
+    assert (told["dry_run"], told["schema"], len(told["steps"])) == (True, 3, 1)
     assert told["sql"] == migrate(url, "--dry-run", cwd=tmp_path).out
     assert migrate(url, "--json", cwd=tmp_path).json == {**told, "dry_run": False}
     assert migrate(url, "--json", cwd=tmp_path).json == {
@@ -131,17 +134,31 @@ def test_a_role_that_may_not_create_is_told_the_next_step(tmp_path: Path) -> Non
         assert migrate(url, "--dry-run", cwd=tmp_path).code == 0
 
 
-def test_the_roles_of_the_documents_have_the_rights_they_need(tmp_path: Path) -> None:
-    statements, _ = blocks("docs/postgresql.md", "sql")
-    schema = schema_of(unused_url())
-    owner, user = f"{schema}_owner", f"{schema}_user"
-    words = {"oncue_owner": owner, "SCHEMA oncue": f"SCHEMA {schema}"}
-    words |= {"ROLE oncue ": f"ROLE {user} ", "TO oncue;": f"TO {user};"}
-    script = statements.text
+def run_script(block: Block, words: dict[str, str]) -> None:
+    """As the administrator, with other words for those of the documents."""
+    script = block.text
     for word, meant in words.items():
         assert word in script
         script = script.replace(word, meant)
     assert psql(script).returncode == 0
+
+
+def store_in_transaction(store: str, own: str) -> None:
+    """A job, on a connection of another role than that of the store."""
+    with Scheduler(store) as cue, psycopg.connect(own.partition("?")[0]) as connection:
+        job = cue.schedule(1, queue="mail", key="ada", connection=connection)
+        connection.commit()
+        assert cue.job(job.id).queue == "mail"
+
+
+def test_the_roles_of_the_documents_have_the_rights_they_need(tmp_path: Path) -> None:
+    statements, of_app, _ = blocks("docs/postgresql.md", "sql")
+    schema = schema_of(unused_url())
+    owner, user, app = f"{schema}_owner", f"{schema}_user", f"{schema}_app"
+    words = {"oncue_owner": owner, "SCHEMA oncue": f"SCHEMA {schema}"}
+    of_user = {"ROLE oncue ": f"ROLE {user} ", "TO oncue;": f"TO {user};"}
+    run_script(statements, words | of_user)
+    do(f"CREATE ROLE {app} LOGIN")
     try:
         assert migrate(url_of(schema, owner), cwd=tmp_path).code == 0
         daily = url_of(schema, user, migrate="no")
@@ -151,24 +168,23 @@ def test_the_roles_of_the_documents_have_the_rights_they_need(tmp_path: Path) ->
             assert health.rights(db) == (user, [], False)
         with closing(PgDatabase(PgAddress.read(url_of(schema, owner)))) as db:
             assert health.rights(db) == (owner, [], True)
+        run_script(of_app, words | {"TO app;": f"TO {app};"})
+        store_in_transaction(daily, url_of(schema, app))
+        do(f"CREATE TABLE {schema}.later (n int)", url_of(schema, owner))
+        assert do(f"SELECT * FROM {schema}.later", url_of(schema, app)) == []
     finally:
-        for role in (owner, user):
+        for role in (owner, user, app):
             do(f"DROP OWNED BY {role} CASCADE")
             do(f"DROP ROLE {role}")
 
 
 def test_a_role_can_use_tables_that_an_administrator_made_of_the_sql(tmp_path: Path) -> None:
-    _, grants = blocks("docs/postgresql.md", "sql")
+    *_, grants = blocks("docs/postgresql.md", "sql")
     schema = schema_of(unused_url())
     with new_role() as role:
         url = url_of(schema, role)
         assert psql(migrate(url, "--dry-run", cwd=tmp_path).out).returncode == 0
-        words = {"TO oncue;": f"TO {role};", "SCHEMA oncue": f"SCHEMA {schema}"}
-        script = grants.text
-        for word, meant in words.items():
-            assert word in script
-            script = script.replace(word, meant)
-        assert psql(script).returncode == 0
+        run_script(grants, {"TO oncue;": f"TO {role};", "SCHEMA oncue": f"SCHEMA {schema}"})
         ended = run("jobs", "add", "1", "--store", url, cwd=tmp_path)
         assert (ended.code, ended.err) == (0, "")
 
@@ -189,7 +205,7 @@ def test_a_schema_of_a_later_version_is_refused(tmp_path: Path) -> None:
     do(f"UPDATE {schema_of(url)}.meta SET value = '999' WHERE name IN ('schema', 'least')")
     ended = migrate(url, cwd=tmp_path)
     assert ended.code == 5
-    assert "its schema is version 999, but this oncue knows only up to 1" in ended.err
+    assert "its schema is version 999, but this oncue knows only up to 3" in ended.err
 
 
 @pytest.mark.parametrize("command", [["migrate"], ["migrate", "--dry-run"], ["jobs", "add", "1"]])
@@ -203,3 +219,20 @@ def test_a_server_that_is_not_there_is_told_at_once(command: list[str], tmp_path
 def test_point_in_time_recovery_is_refused(tmp_path: Path) -> None:
     ended = migrate(unused_url(), "--point-in-time-recovery", cwd=tmp_path)
     assert (ended.code, "only a DynamoDB table has it" in ended.err) == (2, True)
+
+
+def test_a_later_schema_that_can_be_used_is_named_beside_the_one_that_is_known(
+    tmp_path: Path,
+) -> None:
+    url = unused_url()
+    migrate(url, cwd=tmp_path)
+    known = json.loads(migrate(url, "--json", cwd=tmp_path).out)["schema"]
+    later = known + 1
+    do(f"UPDATE {schema_of(url)}.meta SET value = '{later}' WHERE name = 'schema'")
+    ended = migrate(url, cwd=tmp_path)
+    assert ended.code == 0
+    assert f"has schema {later}. This oncue" in ended.out
+    assert f"knows schema {known}, and can use it as it is;" in ended.out
+    assert ended.out.endswith("upgrade oncue here. Nothing was changed.\n")
+    answer = json.loads(migrate(url, "--json", cwd=tmp_path).out)
+    assert (answer["schema"], answer["known_schema"]) == (later, known)

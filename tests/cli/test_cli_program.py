@@ -28,9 +28,16 @@ try:
     main()
 except SystemExit as ended:
     assert not ended.code, ended.code
-unwanted = "apsw", "msgspec", "asyncio", "oncue.scheduler", "oncue.engine.engine", "oncue.stores"
-print(*sorted(set(unwanted) & set(sys.modules)))
+print(*sorted({unwanted!r} & set(sys.modules)))
 """
+STORE = {"apsw", "msgspec", "oncue.scheduler", "oncue.stores"}
+HEAVY = {
+    *("asyncio", "ssl", "http.client", "importlib.resources", "zipfile", "tempfile", "termios"),
+    *("boto3", "psycopg", "prometheus_client", "oncue.boto", "oncue.sinks", "oncue.engine.engine"),
+    *("oncue.core.reclaim", "oncue.worker.worker", "oncue.wire.jobs", "oncue.stores.postgresql"),
+    *("oncue.stores.dynamodb", "oncue.stores.memory", "oncue.cli.live", "oncue.cli.one_job"),
+}
+"""What only some commands need, and takes long to import."""
 
 
 ALL = {
@@ -119,6 +126,8 @@ def test_an_unknown_command_is_answered_with_the_nearest(tmp_path: Path) -> None
         (("--json", "serve"), "--json does not apply"),
         (("completion", "tcsh"), "tcsh"),
         (("config", "shew"), "Did you mean 'show'"),
+        (("schedules", "add", "nightly"), "there is no command 'add'. Did you mean 'apply'?"),
+        (("queues", "create", "mail"), "Did you mean 'set'?"),
         (("--store", "redis://x", "doctor"), "there is no store for 'redis://x'"),
         (("--store", "sqlite:jobs.db", "dump"), "sqlite:///jobs.db"),
     ],
@@ -154,15 +163,26 @@ def test_the_program_starts_without_what_it_does_not_need(
     tmp_path: Path, arguments: list[str]
 ) -> None:
     """What makes it start at once: neither the store nor the engine is imported."""
+    unwanted = STORE | {"asyncio", "oncue.engine.engine"}
+    assert imported(arguments, unwanted, tmp_path) in ([], ["msgspec"])
+
+
+def test_a_list_of_jobs_comes_without_loops_sinks_and_other_stores(tmp_path: Path) -> None:
+    run("jobs", "add", "{}", cwd=tmp_path)
+    assert imported(["jobs", "list"], STORE | HEAVY, tmp_path) == sorted(STORE)
+
+
+def imported(arguments: list[str], unwanted: set[str], folder: Path) -> list[str]:
+    """Which of these modules a command imports."""
     ended = subprocess.run(
-        [sys.executable, "-c", IMPORTED.format(arguments=arguments)],
-        cwd=tmp_path,
+        [sys.executable, "-c", IMPORTED.format(arguments=arguments, unwanted=unwanted)],
+        cwd=folder,
         env=environment(),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert ended.stdout.splitlines()[-1].split() in ([], ["msgspec"])
+    return ended.stdout.splitlines()[-1].split()
 
 
 def test_every_public_name_can_be_imported() -> None:

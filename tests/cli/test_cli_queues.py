@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,9 @@ def test_set_tells_what_changes_and_replaces_everything(place: Path) -> None:
         ["max", "attempts", "3", "5"],
         ["lease", "60", "s", "2", "min"],
     ]
-    run("queues", "set", "mail", "--retention", "none", "--timeout", "1h", cwd=place)
+    ended = run("queues", "set", "mail", "--retention", "none", "--timeout", "1h", cwd=place)
+    assert re.search(r"retention +7 d +for ever", ended.out)
+    assert re.search(r"mail .* kept for ever\n", run("queues", "list", cwd=place).out)
     queue = run("queues", "show", "mail", "--json", cwd=place).json
     assert (queue["max_attempts"], queue["lease_seconds"]) == (3, 60)
     assert (queue["retention_seconds"], queue["timeout_seconds"]) == (None, 3600)
@@ -131,6 +134,7 @@ def test_a_dry_run_changes_nothing(place: Path) -> None:
         (["--poison-after", "101"], "--poison-after: must be a whole number from 0 to 100; 0 for"),
         (["--concurrency", "0"], "--concurrency: must be a whole number from 1 to 100,000"),
         (["--lease", "none"], "--lease: 'none' is not a length of time"),
+        (["--retention", "forever"], "such as PT15M, or none."),
     ],
 )
 def test_wrong_settings_are_refused(
@@ -158,6 +162,28 @@ def test_pause_and_resume(place: Path) -> None:
         "name": "mail",
         "paused": False,
     }
+
+
+def test_several_queues_are_resumed_at_once(place: Path) -> None:
+    for name in ("mail", "audit"):
+        run("queues", "pause", name, cwd=place)
+    told = run("queues", "resume", "mail", "audit", cwd=place).out
+    assert "Queue mail is no longer paused; scheduled jobs: 2.\nQueue audit is no longer" in told
+    assert "paused," not in run("queues", "list", cwd=place).out
+    assert run("queues", "resume", "mail", "audit", "--json", cwd=place).json == {
+        "items": [{"name": "mail", "paused": False}, {"name": "audit", "paused": False}]
+    }
+
+
+def test_resuming_a_queue_that_nobody_knows_changes_nothing(place: Path) -> None:
+    run("queues", "pause", "mail", cwd=place)
+    ended = run("queues", "resume", "mail", "mial", cwd=place)
+    assert (ended.code, ended.out) == (3, "")
+    assert "there is no queue 'mial'" in ended.err
+    assert "Did you mean 'mail'?" in ended.err
+    found = run("queues", "list", "--json", cwd=place).json["items"]
+    assert "mial" not in [queue["name"] for queue in found]
+    assert run("queues", "show", "mail", "--json", cwd=place).json["paused"] is True
 
 
 def test_pausing_a_queue_that_nobody_knows_is_told(place: Path) -> None:

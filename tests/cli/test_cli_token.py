@@ -64,6 +64,7 @@ def test_create_as_json_is_one_document(tmp_path: Path) -> None:
             "--scope: 'root' is not a scope; choose from read, write, work, admin.",
         ),
         (("--scope", "read,"), "--scope: '' is not a scope"),
+        (("ci",), "a name is an option: write --name ci"),
         (("--name", ""), "--name: a token's name is 1 to 80 printable characters"),
     ],
 )

@@ -101,7 +101,8 @@ def test_schedules_rules_and_events_move_too_and_are_counted(tmp_path: Path) -> 
     ended = restore(file)
     assert ended.out == (
         f"Stored {what}.\n"
-        "Paused: held, beats, loads. Resume them, in this store, with: oncue queues resume NAME\n"
+        "Paused: held, beats, loads. Resume them with: "
+        "oncue --store sqlite:///new.db queues resume beats loads\n"
         "Paused when they were dumped: held.\n"
     )
     with Scheduler(f"sqlite:///{tmp_path}/new.db") as cue:
@@ -234,7 +235,7 @@ def test_an_interrupted_dump_into_a_stuck_reader_ends(tmp_path: Path) -> None:
     try:
         with Terminal("dump", "pipe", cwd=folder) as terminal:
             terminal.expect("jobs")
-            terminal.interrupt()
+            terminal.interrupt_waiting()
             assert terminal.end() == 130
     finally:
         os.close(reader)
@@ -256,8 +257,8 @@ def restore(file: Path, *options: str, store: str = "new.db") -> Any:
 def test_restored_queues_are_paused_and_it_says_so(dumped: Path) -> None:
     ended = restore(dumped)
     assert (
-        "Paused: default, mail. Resume them, in this store, with: oncue queues resume NAME"
-        in ended.out
+        "Paused: default, mail. Resume them with: "
+        "oncue --store sqlite:///new.db queues resume default mail\n" in ended.out
     )
     assert all(queue.paused for queue in queues(dumped.parent / "new.db").values())
     ended = restore(dumped, "--release")
@@ -386,3 +387,22 @@ def test_a_dump_torn_before_its_first_mark_is_not_resumed_from_another_store(
 def test_an_output_that_was_closed_before_the_start_is_no_failure(folder: Path) -> None:
     ended = shell("oncue jobs list >&-", cwd=folder)
     assert (ended.code, "Traceback" in ended.err) == (0, False)
+
+
+def test_a_dump_says_how_many_access_tokens_are_not_in_it(folder: Path) -> None:
+    assert "token" not in run("dump", "before.ndjson", cwd=folder).err
+    run("token", "create", "--name", "ci", cwd=folder)
+    ended = run("dump", "after.ndjson", cwd=folder)
+    assert "Without 1 access token: where it is restored, make them anew with" in ended.err
+    assert "'oncue token create'." in ended.err
+    restored = run("restore", "after.ndjson", "--store", "sqlite:///new.db", cwd=folder)
+    assert (restored.code, restored.err) == (0, "Created new.db, a new and empty store.\n")
+
+
+def test_a_restore_into_a_store_that_others_work_on_says_so(dumped: Path) -> None:
+    with Scheduler(f"sqlite:///{dumped.parent}/used.db") as cue:
+        cue.run_loops()
+        cue.reporter.step()
+        ended = restore(dumped, store="used.db")
+    assert ended.code == 0
+    assert "This store is in use by 1 node (see 'oncue nodes')." in ended.err

@@ -261,6 +261,8 @@ def test_queues_are_seen_and_changed_alike(places: Places) -> None:
         ("show", "mail", "--json"),
         ("show", "mai"),
         ("resume", "mail", "--json"),
+        ("resume", "mail", "video"),
+        ("resume", "mail", "nosuch"),
     ):
         places.same("queues", *arguments)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from oncue import scheduler as scheduler_module
+from oncue import stores
 from oncue.api.inline import InlineService, whole_request
 from oncue.api.request import HttpAnswer
 from oncue.api.routes import ROUTES
@@ -157,7 +157,7 @@ def test_http_refuses_what_cannot_be_answered(cue: Scheduler, place: str, lack: 
 @pytest.fixture
 def run(cue: Scheduler, store: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Commands on this store."""
-    monkeypatch.setattr(scheduler_module, "open_store", lambda url, clock: store)
+    monkeypatch.setattr(stores, "open_store", lambda url, clock: store)
 
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(cli, ["--store", "memory:", *arguments])

@@ -191,7 +191,7 @@ def test_no_jobs_at_all_are_no_trouble(client: Client) -> None:
     [
         ({"priority": 99}, "item 3/priority", "The others among the first 4 are stored."),
         ({"at": "never", "delay": None}, "item 3/at", "The others among the first 4 are stored."),
-        ({"payload": float("inf")}, "item 3/payload", "The 0 before this chunk are stored."),
+        ({"payload": float("inf")}, "item 3/payload", "Nothing was stored."),
         ({"colour": 1}, "item 3/colour", "there is no such field"),
         (7, "item 3", "must be a mapping"),
     ],

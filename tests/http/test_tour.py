@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -13,6 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 import urllib3
 
 from tests.acceptance.documents import ROOT, blocks
@@ -96,3 +98,18 @@ def test_the_curl_lines_of_the_readme_work_one_after_the_other(server: Server) -
     assert (job["id"], job["payload"]) == (created["id"], {"to": "ada"})
     told = complete.replace("ID", job["id"]).replace("TOKEN", job["token"])
     assert asked(told)["state"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"), [([], ""), (["STORE=sqlite"], ""), (["STORE=jobs.db"], "jobs.db")]
+)
+def test_make_run_passes_on_any_store_that_it_is_given(
+    tmp_path: Path, given: list[str], taken: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$ONCUE_STORE"\n')
+    python.chmod(0o755)
+    env = {"PATH": os.environ["PATH"]}
+    command = ["make", "--old-file=.venv/installed", "run", f"BIN={tmp_path}", *given]
+    ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert ended.stdout == f"{taken}\n"

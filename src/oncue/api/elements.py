@@ -14,10 +14,11 @@ LIMIT = 2 * 1024 * 1024  # a payload of 256 KiB may be written with many escapes
 BLANK = b" \t\r\n"
 
 # Everything up to the next character that matters, whole strings included; a string that is not
-# complete yet stops them at its quotation mark.
+# complete yet stops them at its quotation mark, and so does the one after a thousand. The strings
+# are not repeated possessively: Python before 3.11.5 then passes over the incomplete one.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_INSIDE = re.compile(rb'(?:[^"\[\]{}]++|' + _STRING + rb")*+", re.DOTALL)
-_BETWEEN = re.compile(rb'(?:[^"\[\]{},]++|' + _STRING + rb")*+", re.DOTALL)
+_INSIDE = re.compile(rb'[^"\[\]{}]*+(?:' + _STRING + rb'[^"\[\]{}]*+){0,1000}', re.DOTALL)
+_BETWEEN = re.compile(rb'[^"\[\]{},]*+(?:' + _STRING + rb'[^"\[\]{},]*+){0,1000}', re.DOTALL)
 _QUOTE, _OPENING = ord('"'), b"[{"
 _CUT_SHORT = "the array is not closed: the body ends in the middle."
 _TOO_MUCH = "something follows the end of the array."
@@ -105,9 +106,7 @@ class Elements:
         """Add complete elements to `found`; where the rest begins."""
         start, at = 0, self._looked_at
         while True:
-            between = (_INSIDE if self._depth else _BETWEEN).match(text, at)
-            assert between is not None  # it matches nothing, too
-            at = between.end()
+            at = _stop(_INSIDE if self._depth else _BETWEEN, text, at)
             if at == len(text) or text[at] == _QUOTE:
                 self._keep(text, start, at)
                 return start
@@ -145,6 +144,17 @@ class Elements:
         if self._too_long or len(self._rest) > LIMIT:
             self._too_long = True
             self._rest, self._looked_at = _open_string(text[at:]), 0
+
+
+def _stop(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
+    """Where the next character that matters is, an incomplete string, or the end."""
+    while True:
+        between = pattern.match(text, at)
+        assert between is not None  # it matches nothing, too
+        end = between.end()
+        if end in (at, len(text)) or text[end] != _QUOTE:
+            return end
+        at = end
 
 
 def _open_string(text: bytes) -> bytes:

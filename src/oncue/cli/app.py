@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from functools import cached_property
@@ -22,7 +23,7 @@ from oncue.cli import terminal
 from oncue.cli.group import Group as Group
 from oncue.cli.group import show_examples
 from oncue.core import errors
-from oncue.core.redaction import redacted, shown_url
+from oncue.core.redaction import HIDDEN, redacted, shown_url
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -98,10 +99,15 @@ class App:
 
     @property
     def place_options(self) -> list[str]:
-        """The option that leads to this place again, to be printed; none if the settings name
-        it."""
+        """The option that leads here again, to be printed; none if the settings name it."""
         name = "store" if self.url is None else "url"
         return [f"--{name}", self.shown_place] if self.settings[name].origin == "option" else []
+
+    def typed(self, *words: str) -> str:
+        """A command on this place, to be printed for a shell."""
+        options = self.place_options
+        hint = " (with the password instead of ***)" if HIDDEN in "".join(options) else ""
+        return shlex.join(["oncue", *options, *words]) + hint
 
     @property
     def file(self) -> Path | None:

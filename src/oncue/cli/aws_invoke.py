@@ -19,9 +19,9 @@ from oncue.aws import HANDLERS, sandbox
 from oncue.aws.invocation import LocalContext, scheduled_event
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, Finite, store_only
-from oncue.cli.group import suggestion
 from oncue.clock import SystemClock
 from oncue.core.errors import OncueError
+from oncue.core.text import suggestion
 
 ON_A_SCHEDULE = ("dispatch", "start_scheduled_tasks")
 PREFIX = "oncue.aws."

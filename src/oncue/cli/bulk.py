@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,12 +71,12 @@ class JobsCommand:
         """What has to be typed to go on from there."""
         options = {**self.options, **{name: self.given[name] for name in FILTERS}}
         options |= {"all": self.given["everything"], "cursor": cursor, "yes": True}
-        words = ["oncue", *app.place_options, "jobs", self.verb]
+        words = ["jobs", self.verb]
         for name, value in options.items():
             if value is not None and value is not False:
                 words.append(f"--{name.replace('_', '-')}")
                 words += [] if value is True else [_typed(value)]
-        return shlex.join(words)
+        return app.typed(*words)
 
 
 def _typed(value: Any) -> str:

@@ -20,7 +20,7 @@ from oncue.core.errors import NotSupported, OncueError, SinkDown
 from oncue.core.lacks import uncounted
 from oncue.core.moment import Moment, to_datetime
 from oncue.core.queue import Queue
-from oncue.core.upkeep import LATE_SECONDS
+from oncue.core.upkeep import LATE_SECONDS, START_LOOPS
 from oncue.ports.claims import ClaimFilter
 
 if TYPE_CHECKING:
@@ -121,7 +121,17 @@ def nodes(cue: Cue) -> Iterator[DoctorFinding]:
     for node in found:
         yield ok(output.clean(f"{node.id} runs: {runs(node)}."))
     if not found:
-        yield ok("no engine (`oncue serve`, `oncue worker`, work()) runs on this store now.")
+        text = "no engine (`oncue serve`, `oncue worker`, work()) runs on this store now"
+        is_due = _has_due(cue)
+        yield warn(f"{text}, and jobs are due.", START_LOOPS) if is_due else ok(f"{text}.")
+
+
+def _has_due(cue: Cue) -> bool:
+    """Whether jobs wait that might be taken; False if the store cannot say."""
+    try:
+        return bool(_waiting(cue, None, paused=False))
+    except NotSupported:
+        return False
 
 
 def schedules(cue: Cue) -> Iterator[DoctorFinding]:
@@ -179,12 +189,13 @@ def claims(cue: Scheduler) -> Iterator[DoctorFinding]:
     if not stuck:
         yield ok("none is lost and waiting to be taken back.")
         return
-    count = f"{len(stuck)} or more" if len(stuck) == CLAIMS_COUNTED else str(len(stuck))
     since = output.length((now - stuck[0].lapses_at) / 1000)
-    yield warn(
-        f"{count} claims are lost, the first for {since}, and no process takes them back.",
-        "Start 'oncue serve' or a worker: both run the reclaimer.",
-    )
+    if len(stuck) == 1:
+        text = f"1 claim is lost for {since}, and no process takes it back."
+    else:
+        count = f"{len(stuck)} or more" if len(stuck) == CLAIMS_COUNTED else len(stuck)
+        text = f"{count} claims are lost, the first for {since}, and no process takes them back."
+    yield warn(text, "Start 'oncue serve' or a worker: both run the reclaimer.")
 
 
 def sinks(cue: Scheduler) -> Iterator[DoctorFinding]:

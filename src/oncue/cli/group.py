@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from inspect import cleandoc
 from textwrap import indent
 from typing import Any
 
 import click
 
+from oncue.core.text import suggestion
+
 SHORT = 70  # characters that describe a command in a list
+MAKERS = ("add", "create", "set", "apply", "new", "put")
 
 
 class Group(click.Group):
@@ -39,17 +42,15 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            hint = suggestion(name, self.list_commands(ctx))
+            hint = _nearest(name, self.list_commands(ctx))
             ctx.fail(f"there is no command '{name}'.{hint}")
         return super().resolve_command(ctx, args)
 
 
-def suggestion(name: str, names: Iterable[str]) -> str:
-    """The nearest of these names as a question, with a space before it; nothing if none is near."""
-    import difflib
-
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+def _nearest(name: str, names: list[str]) -> str:
+    """As `suggestion`; whoever wants to make something is told the verb that does it here."""
+    maker = next((verb for verb in MAKERS if verb in names), name)
+    return suggestion(maker if name in MAKERS else name, names)
 
 
 def show_examples(command: click.Command) -> None:

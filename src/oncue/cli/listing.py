@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from oncue.cli import live, output
+from oncue.cli import output
 from oncue.cli.app import App, Command, common
 from oncue.cli.nouns import note_more
 from oncue.cli.times import TIME
@@ -18,8 +18,6 @@ from oncue.core.lifecycle import LIVE, State
 from oncue.core.moment import Moment, from_datetime
 from oncue.core.queue import default_queue
 from oncue.usecases import intake
-from oncue.wire import jobs as wire
-from oncue.wire.converting import written
 
 T = TypeVar("T")
 WATCH_SECONDS = 1.0
@@ -67,7 +65,7 @@ def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any
         return
     items, after = read(limit)
     if app.as_json:
-        output.document(wire.Jobs([written(wire.StandingJob, job) for job in items], after))
+        _write(items, after)
         return
     if items:
         draw(app, items)
@@ -75,6 +73,13 @@ def list_(app: App, /, limit: int, cursor: str | None, watch: bool, **given: Any
         is_filtered = cursor is not None or any(value is not None for value in given.values())
         output.note(NO_SUCH_JOBS if is_filtered else "There are no jobs.")
     note_more(after)
+
+
+def _write(items: list[Job], after: Cursor | None) -> None:
+    from oncue.wire import jobs as wire
+    from oncue.wire.converting import written
+
+    output.document(wire.Jobs([written(wire.StandingJob, job) for job in items], after))
 
 
 def gathered(
@@ -96,6 +101,8 @@ def draw(app: App, items: list[Job]) -> None:
 
 
 def _watch(app: App, read: Callable[[int], tuple[list[Job], str | None]], limit: int) -> None:
+    from oncue.cli import live
+
     if app.as_json:
         raise click.UsageError("--watch draws on a terminal; leave out --json, or --watch.")
     if not live.possible():

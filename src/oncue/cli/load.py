@@ -6,7 +6,6 @@ import codecs
 import hashlib
 import os
 import secrets
-import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -58,7 +57,7 @@ def load(app: App, file: BinaryIO, batch: str | None) -> None:
     piped = file is sys.stdin.buffer or not Path(file.name).is_file()
     batch = batch or (secrets.token_hex(4) if piped else Path(file.name).name)
     name = "-" if piped else file.name
-    again = shlex.join(["oncue", *app.place_options, "jobs", "load", name, "--batch", batch])
+    again = app.typed("jobs", "load", name, "--batch", batch)
     size = None if piped else Path(file.name).stat().st_size
     report = LoadReport()
     try:

@@ -59,6 +59,11 @@ def _summary(found: Migration, dry_run: bool) -> str:
     if found.steps and dry_run:
         return "Nothing was changed."
     ready = f"{found.place} has schema {found.schema}."
+    if found.known is not None:
+        ready += (
+            f" This oncue {__version__} knows schema {found.known}, and can use it as it is; to "
+            "use what is new in it, upgrade oncue here."
+        )
     return ready if found.steps else f"{ready} Nothing was changed."
 
 
@@ -67,6 +72,7 @@ def _document(app: App, found: Migration, dry_run: bool) -> dict[str, object]:
         "store": app.shown_place,
         "dry_run": dry_run,
         "schema": found.schema,
+        **({} if found.known is None else {"known_schema": found.known}),
         "steps": [step.text for step in found.steps],
         **({"sql": _script(found)} if found.in_sql else {}),
     }

@@ -12,9 +12,8 @@ import click
 
 from oncue.cli import output
 from oncue.cli.app import EXIT_FAILED, App, Command, Cue, Decorator, common
-from oncue.cli.group import suggestion
 from oncue.core.errors import NotFound
-from oncue.core.text import quoted
+from oncue.core.text import quoted, suggestion
 
 NAMES_COMPARED = 10_000
 WOULD_CHANGE = "Nothing was changed. These would be the changes:"

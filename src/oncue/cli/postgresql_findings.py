@@ -20,7 +20,6 @@ VACUUM_SECONDS = 600
 BESIDE_POOL = 2
 """Connections of a process outside its pool: one that listens, one that tells others."""
 MOST_USED = 0.9
-MUCH_LOG = 1024**3
 RIGHTS = "docs/postgresql.md has the GRANT statements"
 
 
@@ -38,6 +37,7 @@ def checks(cue: Scheduler) -> Checks:
         "long transactions": _long_transactions(db),
         "replication slots": _slots(db),
         "connections": _connections(db, lambda: len(cue.nodes())),
+        "notices": _notices(store),
         "server's clock": _skew(store.clock),
     }
 
@@ -89,7 +89,7 @@ def _durability(db: PgDatabase) -> Iterator[DoctorFinding]:
 
 
 def _schema(db: PgDatabase) -> Iterator[DoctorFinding]:
-    text, sql = schema.missing(db)
+    text, sql, _ = schema.missing(db)
     if sql:
         yield bad(f"is not that of this version: {text}.", "Run: oncue migrate")
     else:
@@ -229,6 +229,17 @@ def _connections(db: PgDatabase, nodes: Callable[[], int]) -> Iterator[DoctorFin
 
 def _processes(count: int) -> str:
     return f"{count} process" + ("" if count == 1 else "es")
+
+
+def _notices(store: PgStore) -> Iterator[DoctorFinding]:
+    rest = output.length(store.traits.notice_seconds)
+    if store.db.listens:
+        yield ok("this process listens: jobs of other processes are noticed within milliseconds.")
+    else:
+        yield ok(
+            "off, by listen=no or because a pooler gives each transaction another connection: jobs "
+            f"of other processes are noticed within {rest}."
+        )
 
 
 def _skew(clock: Any) -> Iterator[DoctorFinding]:

@@ -9,7 +9,6 @@ import click
 
 from oncue.cli import nouns, output
 from oncue.cli.app import App, Cue, Group, common
-from oncue.cli.group import suggestion
 from oncue.cli.nouns import dry_run_option, named, yes_option
 from oncue.cli.progress import counted
 from oncue.cli.times import LENGTH, LENGTH_OR_NONE, NUMBER
@@ -17,6 +16,7 @@ from oncue.core.errors import Conflict, NotFound
 from oncue.core.lifecycle import FINAL, State
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue, QueueStats, check_queue_name, why_kept
+from oncue.core.text import suggestion
 from oncue.sinks import open_sink
 from oncue.usecases import intake
 from oncue.usecases.queues import unknown
@@ -65,7 +65,7 @@ def show(app: App, name: str) -> None:
 
     $ oncue queues show mail
     """
-    queue = _known(app, name)
+    [queue] = _known(app, name)
     stats, now = app.cue.stats(name), app.cue.clock.now()
     if app.as_json:
         output.document(wire.Queue.of(queue, stats))
@@ -94,7 +94,9 @@ def show(app: App, name: str) -> None:
 @click.option("--rate", type=NUMBER, help="Most jobs started per second. Default: no limit.")
 @click.option("--concurrency", type=NUMBER, help="Most jobs running at once. Default: no limit.")
 @click.option(
-    "--retention", type=LENGTH_OR_NONE, help="How long finished jobs are kept. Default: 7d."
+    "--retention",
+    type=LENGTH_OR_NONE,
+    help="How long finished jobs are kept; none: for ever. Default: 7d.",
 )
 @click.option(
     "--poison-after",
@@ -153,17 +155,30 @@ def pause(app: App, name: str) -> None:
 
     $ oncue queues pause mail
     """
-    _set_paused(app, name, True)
+    check_queue_name(name, "NAME")
+    app.may_create = True
+    names = [queue.name for queue in app.cue.queues()]
+    app.cue.pause(name)
+    nouns.answer(app, {"name": name, "paused": True}, _paused_line(app, name, "paused"))
+    if name not in names:
+        output.note(f"There was no queue of this name; it has no jobs.{suggestion(name, names)}")
 
 
 @queues.command()
-@named
-def resume(app: App, name: str) -> None:
-    """Resume a paused queue.
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@common
+def resume(app: App, names: tuple[str, ...]) -> None:
+    """Resume paused queues. If there is no queue of one of these names, nothing is changed.
 
     $ oncue queues resume mail
+    $ oncue queues resume mail sms
     """
-    _set_paused(app, name, False)
+    for queue in _known(app, *names):
+        app.cue.resume(queue.name)
+    documents = [{"name": name, "paused": False} for name in names]
+    lines = [_paused_line(app, name, "no longer paused") for name in names]
+    document = documents[0] if len(names) == 1 else {"items": documents}
+    nouns.answer(app, document, "\n".join(lines))
 
 
 @queues.command()
@@ -198,27 +213,21 @@ def _check_unused(cue: Cue, name: str, stats: QueueStats) -> None:
         raise Conflict(why)
 
 
-def _set_paused(app: App, name: str, paused: bool) -> None:
-    check_queue_name(name, "NAME")
-    app.may_create = True
-    names = [queue.name for queue in app.cue.queues()]
-    (app.cue.pause if paused else app.cue.resume)(name)
-    if app.as_json:
-        output.document({"name": name, "paused": paused})
-    else:
-        waiting = app.cue.stats(name).counts.get(State.SCHEDULED)
-        jobs = "" if waiting is None else f"; scheduled jobs: {waiting:,}"
-        click.echo(f"Queue {name} is {'paused' if paused else 'no longer paused'}{jobs}.")
-    if name not in names:
-        output.note(f"There was no queue of this name; it has no jobs.{suggestion(name, names)}")
+def _paused_line(app: App, name: str, how: str) -> str:
+    waiting = app.cue.stats(name).counts.get(State.SCHEDULED)
+    jobs = "" if waiting is None else f"; scheduled jobs: {waiting:,}"
+    return f"Queue {name} is {how}{jobs}."
 
 
-def _known(app: App, name: str) -> Queue:
-    check_queue_name(name, "NAME")
+def _known(app: App, *names: str) -> list[Queue]:
+    """The queues of these names; raises if there is no queue of one of them."""
+    for name in names:
+        check_queue_name(name, "NAME")
     found = {queue.name: queue for queue in app.cue.queues()}
-    if name not in found:
-        raise NotFound(f"{unknown(name)}{suggestion(name, found)}")
-    return found[name]
+    for name in names:
+        if name not in found:
+            raise NotFound(f"{unknown(name)}{suggestion(name, found)}")
+    return [found[name] for name in names]
 
 
 def counts(stats: QueueStats) -> list[str]:
@@ -263,7 +272,7 @@ def _settings(queue: Queue) -> dict[str, str]:
         "timeout": _maybe(queue.timeout_seconds),
         "rate": _rate(queue) or "any",
         "concurrency": _concurrency(queue) or "any",
-        "retention": _maybe(queue.retention_seconds),
+        "retention": _kept(queue),
         "poison after": counted(queue.poison_after, "lost start")
         if queue.poison_after
         else "never",
@@ -274,9 +283,11 @@ def _settings(queue: Queue) -> dict[str, str]:
 def _settings_line(queue: Queue) -> str:
     paused = output.paint("paused, ", "yellow") if queue.paused else ""
     sink = output.clean(queue.sink) or "pulled"
-    attempts = f"{queue.max_attempts} attempts, lease {output.length(queue.lease_seconds)}"
+    attempts = (
+        f"{counted(queue.max_attempts, 'attempt')}, lease {output.length(queue.lease_seconds)}"
+    )
     limits = "".join(f", {bound}" for bound in (_rate(queue), _concurrency(queue)) if bound)
-    return f"{paused}{sink}, {attempts}{limits}, kept {_maybe(queue.retention_seconds)}"
+    return f"{paused}{sink}, {attempts}{limits}, kept {_kept(queue)}"
 
 
 def _rate(queue: Queue) -> str:
@@ -285,6 +296,11 @@ def _rate(queue: Queue) -> str:
 
 def _concurrency(queue: Queue) -> str:
     return "" if queue.concurrency is None else f"{queue.concurrency:,} at once"
+
+
+def _kept(queue: Queue) -> str:
+    seconds = queue.retention_seconds
+    return "for ever" if seconds is None else output.length(seconds)
 
 
 def _maybe(seconds: float | None) -> str:

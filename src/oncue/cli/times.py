@@ -47,7 +47,7 @@ def _rfc3339(parse: Callable[[str], int], text: str, option: str) -> int:
         ) from None
 
 
-def read_length(text: str, option: str) -> float:
+def read_length(text: str, option: str, else_: str = "") -> float:
     """Seconds: from a number of them, short forms such as 90s, 15m, 2h30m, 3d, or ISO 8601."""
     if re.fullmatch(_NUMBER, text, re.ASCII):
         return duration.seconds(float(text), option)
@@ -59,14 +59,14 @@ def read_length(text: str, option: str) -> float:
     except InvalidInput:
         raise InvalidInput(
             f"{quoted(text)} is not a length of time; write seconds, or 90s, 15m, 2h30m, 3d, or "
-            "ISO 8601 such as PT15M.",
+            f"ISO 8601 such as PT15M{else_}.",
             option,
         ) from None
 
 
 def length_or_none(text: str, option: str) -> float | str:
     """The same, where `none` means without end."""
-    return "none" if text.lower() == "none" else read_length(text, option)
+    return "none" if text.lower() == "none" else read_length(text, option, ", or none")
 
 
 def read_number(text: str, option: str) -> int | float | str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from oncue.cli import output
@@ -35,7 +37,7 @@ def token() -> None:
     """
 
 
-@token.command()
+@token.command(context_settings={"allow_extra_args": True})
 @click.option("--name", metavar="TEXT", help="A name for people, shown by `oncue token list`.")
 @click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help=SCOPE_HELP)
 @store_only
@@ -49,6 +51,8 @@ def create(app: App, name: str | None, scopes: tuple[str, ...]) -> None:
     $ oncue token create --name dashboard --scope read
     $ oncue token create --name worker --scope work,read --json
     """
+    if others := click.get_current_context().args:
+        raise click.UsageError(f"a name is an option: write --name {shlex.quote(others[0])}")
     app.may_create = True
     if name is not None:
         check_token_name(name)

@@ -20,6 +20,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.queue import check_queue_name
 from oncue.transfer import dump as transfer
 from oncue.transfer.restore import Restore, Restored
+from oncue.usecases.tokens import Access
 from oncue.wire.dump import DumpCounts
 
 
@@ -59,6 +60,11 @@ def dump(app: App, file: str, queue: str | None, resume: bool) -> None:
         click.echo(f"Dumped {counts} {where}.", err=True)
     if _has_inbox(app):
         output.note("Items of the inbox that are not jobs yet are not in it.")
+    if tokens := len(Access(app.scheduler.store, app.scheduler.clock).tokens()):
+        output.note(
+            f"Without {counted(tokens, 'access token')}: where it is restored, make them anew with "
+            "'oncue token create'."
+        )
 
 
 def _has_inbox(app: App) -> bool:
@@ -172,7 +178,8 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     that the store has already are not changed, nor are queues, schedules and rules of the same
     name, so an interrupted restore can be repeated. The queues of the dump, of its schedules and of
     its rules are paused, also those that the store had already; resume them with --release or
-    'oncue queues resume', once no process works on the old store.
+    'oncue queues resume', once no process works on the old store. Access tokens are not in a dump;
+    make them with 'oncue token create'.
 
     $ oncue restore jobs.ndjson --dry-run
     $ oncue --store sqlite:///new.db restore jobs.ndjson
@@ -185,6 +192,7 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
 
         restoring = Restore(MemoryStore(), create=lambda: app.scheduler.store, dry_run=dry_run)
     else:
+        _note_users(app)
         restoring = Restore(app.scheduler.store, dry_run=dry_run)
     size = None if file == "-" else os.stat(file).st_size
     with click.open_file(file, "rb") as source, ProgressBar("restore", size) as bar:
@@ -200,6 +208,21 @@ def restore(app: App, file: str, release: bool, dry_run: bool) -> None:
     _tell_restored(app, restored, dry_run)
 
 
+def _note_users(app: App) -> None:
+    """A store that others work on can be restored into, but perhaps another one was meant."""
+    if users := app.scheduler.nodes():
+        output.note(
+            f"This store is in use by {counted(len(users), 'node')} (see 'oncue nodes'). The "
+            "queues of the dump are paused there, too."
+        )
+
+
+def _resume_command(app: App, restored: Restored) -> str:
+    """For the queues that were not paused before; if all were, for all."""
+    going = [name for name in restored.paused if name not in restored.paused_before]
+    return app.typed("queues", "resume", *(going or restored.paused))
+
+
 def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
     if app.as_json:
         output.document({"dry_run": dry_run, **asdict(restored)})
@@ -213,11 +236,10 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
         "These queues are different here, and were not changed: {}.": restored.kept_queues,
         "These schedules are different here, and were not changed: {}.": restored.kept_schedules,
         "These rules are different here, and were not changed: {}.": restored.kept_rules,
-        "Paused: {}. Resume them, in this store, with: oncue queues resume NAME": (
-            [] if dry_run else restored.paused
-        ),
+        "Paused: {}. Resume them with: {}": [] if dry_run else restored.paused,
         "Paused when they were dumped: {}.": restored.paused_before,
     }
     for sentence, names in sentences.items():
         if names:
-            click.echo(sentence.format(", ".join(map(output.clean, names))))
+            told = ", ".join(map(output.clean, names))
+            click.echo(sentence.format(told, _resume_command(app, restored)))

@@ -27,6 +27,14 @@ from oncue.core.zone import DAY, Zone, zone
 _EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)
 _LONGEST = 200
+_RANGES = {
+    "second": "0 to 59",
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day of month": "1 to 31, and a day that one of the months has",
+    "month": "1 to 12",
+    "day of week": "0 to 7, or SUN to SAT",
+}
 _SPELLED_OUT = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -146,9 +154,12 @@ def _unreadable(written: str, problem: Exception) -> str:
             f"has {count} field{'s' * (count != 1)}; cron has five (minute, hour, day of month, "
             "month, day of week) or six with the seconds first. Write it like '30 9 * * MON-FRI'."
         )
-    field = str(problem).removeprefix("Bad ").replace("-", " ") or "day"
-    wrong = "is unreadable or names a day that no month has" if "day" in field else "is unreadable"
-    return f"the field for the {field} {wrong}. Write it like '30 9 * * MON-FRI'."
+    field = str(problem).removeprefix("Bad ").replace("-", " ") or "day of month"
+    if field in _RANGES:
+        wrong = f"the field for the {field} is unreadable or out of range ({_RANGES[field]})"
+    else:
+        wrong = "is unreadable"
+    return f"{wrong}. Write it like '30 9 * * MON-FRI'."
 
 
 def _clock(local: int) -> str:

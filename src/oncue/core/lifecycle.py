@@ -20,6 +20,11 @@ class State(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
+    @property
+    def in_words(self) -> str:
+        """After "it" in a sentence about a job: it has succeeded, it is scheduled."""
+        return f"{'has' if self in (State.SUCCEEDED, State.FAILED) else 'is'} {self}"
+
 
 FINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
 LIVE = frozenset({State.DISPATCHED, State.EXECUTING})

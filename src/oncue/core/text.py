@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from unicodedata import category
 
@@ -64,3 +65,11 @@ def exception_text(error: BaseException) -> str:
         return legible(f"{kind}: {error}")
     except BaseException:  # foreign code makes the message, and may raise anything
         return legible(kind)
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """The nearest of these names as a question, with a space before it; nothing if none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

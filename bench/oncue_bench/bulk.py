@@ -9,7 +9,7 @@ from statistics import median
 from oncue_bench.report import Row
 from oncue_bench.rounds import Ground, in_turn, percentile, rate, ratios
 
-RATIO_GOAL = 0.2
+RATIO_GOAL = 0.4
 P50_GOAL_MS = 3.0
 P99_GOAL_MS = 25.0
 ROUNDS = 2

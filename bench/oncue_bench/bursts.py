@@ -16,8 +16,9 @@ PEAK_GOAL_MIB = 80
 LARGE_PEAK_GOAL_MIB = 150
 NOTHING_KEPT_GOAL = 0.4
 NOTHING_KEPT_RATE_GOAL = 105_000
+BATCHES_GOAL = 0.7
 KEPT_GOAL = 0.25
-ONE_BY_ONE_RATE_GOAL = 40_000
+ONE_BY_ONE_RATE_GOAL = 60_000
 FLAT = 0.2
 
 
@@ -42,7 +43,7 @@ KINDS = {
         f"batch handler of {CHUNK:,}, nothing kept",
         "product.to_handler",
         {"keep": False, "batch": CHUNK},
-        NOTHING_KEPT_GOAL,
+        BATCHES_GOAL,
         NOTHING_KEPT_RATE_GOAL,
     ),
     "c": Kind("sink, history kept", "product.to_sink", {"keep": True}, KEPT_GOAL),

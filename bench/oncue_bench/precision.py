@@ -11,6 +11,7 @@ from oncue_bench.rounds import Ground, percentile
 
 P50_GOAL_MS = 1.0
 P99_GOAL_MS = 3.0
+HANDLER_P99_GOAL = 1.2  # × raw
 IDLE_CPU_GOAL_PERCENT = 0.5
 
 
@@ -20,7 +21,7 @@ def rows(ground: Ground) -> Iterator[Row]:
         raw = on_raw_time(ground, source)
         for by in ("sink", "handler"):
             product = on_time(ground, source, by, ground.sizes.idle_seconds)
-            yield from _compared(f"{by}, {pending:,} pending", product, raw, ground)
+            yield from _compared(by, f"{by}, {pending:,} pending", product, raw, ground)
         source.unlink()
 
 
@@ -47,18 +48,21 @@ def on_time(ground: Ground, source: Path, by: str, idle_seconds: float) -> Measu
     )
 
 
-def _compared(what: str, product: Measured, raw: Measured, ground: Ground) -> Iterator[Row]:
+def _compared(
+    by: str, what: str, product: Measured, raw: Measured, ground: Ground
+) -> Iterator[Row]:
     late, bare = product.figures["lateness_ms"], raw.figures["lateness_ms"]
     for share, goal in ((0.5, P50_GOAL_MS), (0.99, P99_GOAL_MS)):
-        found = percentile(late, share)
+        found, beside = percentile(late, share), percentile(bare, share)
+        to_raw = by == "handler" and share == 0.99
         yield Row(
             "W3",
             f"{what}: lateness p{round(share * 100)}",
             "ms",
             found,
-            percentile(bare, share),
-            goal=f"≤ {goal:g} ms",
-            reached=found <= goal,
+            beside,
+            goal=f"≤ {HANDLER_P99_GOAL:g} × raw" if to_raw else f"≤ {goal:g} ms",
+            reached=found <= (HANDLER_P99_GOAL * beside if to_raw else goal),
             peak_mib=ground.peak_mib([product]) if share == 0.5 else None,
         )
     earliest = min(late)

@@ -101,6 +101,7 @@ def _claim(connection: apsw.Connection, due: int) -> None:
         "queue": QUEUE,
         "cutoff": due,
         "in_flight": 1,
+        **dict.fromkeys(("nonce", "ns", "jobs_digest")),
     }
     through = {"through_line": RANK, "through_due": LATEST, "through_id": ""}
     connection.execute("BEGIN IMMEDIATE")

@@ -128,12 +128,12 @@ of 5,000 rows and a commit.""",
 last job is delivered *and settled*. Raw selects 5,000 due rows, decodes their payloads, deletes
 them and commits, without claim, lease or history. The sink decodes nothing, so it can be faster
 than raw. The absolute goals are five times the best other system that was measured (pg-boss,
-21,000/s) and, for the handler called job by job in one worker process, 40,000/s.""",
+21,000/s) and, for the handler called job by job in one worker process, 60,000/s.""",
     "W3": """Another process schedules jobs at distinct moments, all of them at least 1.5 s ahead.
 Lateness is the time of the clock at the receipt in the sink or the handler, minus the due time;
-the job is claimed durably before it is handed over. Raw is a plain loop that knows the moments,
-sleeps, and makes one durable claim at each. The idle process runs its loops while all jobs
-wait.""",
+the claim for a sink is durable before it is handed over, that for a handler does not wait for the
+disk. Raw is a plain loop that knows the moments, sleeps, and makes one durable claim at each. The
+idle process runs its loops while all jobs wait.""",
     "W4": """The same measurements with few jobs in the file, and with many waiting and many
 finished ones. Inserting may become slower as the raw store does; burst and lateness may not (20
 %, and 0.1 ms of noise).""",
@@ -158,9 +158,9 @@ must read nothing else. A run retries them, with a diagnostic and the end of an 
 raw is the update alone, 500 rows to a statement and a commit. Heartbeats: asynchronous callers in
 one process, each for its own claim; raw updates as many rows one by one, 256 to a commit.""",
     "W9": """`cancel_all` over a queue, beside the one UPDATE that would do it if nobody else wanted
-to write meanwhile. The product changes 400 jobs in a transaction and then rests as long as they
-took, so half of its speed is given away on purpose. What that buys is the lateness of other jobs
-that a sink receives while it goes on, in the same process and in another.""",
+to write meanwhile. The product changes 400 jobs in a transaction and then rests for a quarter of
+the time that they took. That keeps other jobs in time, which a sink receives while it goes on, in
+the same process and in another.""",
 }
 
 _REPEATING = """## Repeat it

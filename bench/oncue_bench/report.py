@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 VERSION = 1
@@ -39,6 +39,11 @@ class Row:
         if self.peak_goal_mib is None or self.peak_mib is None:
             return self.reached
         return self.reached is not False and self.peak_mib <= self.peak_goal_mib
+
+
+def without_goal(row: Row) -> Row:
+    """The same figures, of which nothing is asked."""
+    return replace(row, goal="", reached=None)
 
 
 @dataclass(slots=True)

@@ -121,6 +121,7 @@ def claim_latency(url: str, before: int, count: int, held_up: bool) -> Figures:
 def _open_transaction(url: str) -> Iterator[None]:
     """It has a number and a snapshot, and does nothing more."""
     with raw.opened(url) as bare:
+        bare.connection.execute("SET idle_in_transaction_session_timeout = 0")
         bare.connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         bare.connection.execute(bare.own("SELECT count(*), pg_current_xact_id() FROM oncue.queues"))
         yield

@@ -12,7 +12,7 @@ from oncue_bench.bursts import LARGE_PEAK_GOAL_MIB, PEAK_GOAL_MIB, flat
 from oncue_bench.creating import beside_raw
 from oncue_bench.postgresql import place
 from oncue_bench.processes import Measured, measure
-from oncue_bench.report import Row
+from oncue_bench.report import Row, without_goal
 from oncue_bench.rounds import Ground, Taken, in_turn, percentile, rate
 
 WORK = "W15"
@@ -91,8 +91,7 @@ def _single(ground: Ground) -> Row:
         ]
 
     taken = {"product": turns("seconds"), "raw": turns("raw_seconds")}
-    found = beside_raw(ground, WORK, "one by one, 1 caller", taken, 0)
-    return replace(found, goal="", reached=None)
+    return without_goal(beside_raw(ground, WORK, "one by one, 1 caller", taken, 0))
 
 
 def _crowd(ground: Ground) -> Row:
@@ -119,9 +118,17 @@ def _bursts(ground: Ground) -> Iterator[Row]:
         return
     large = _burst(ground, sizes.pg_large, LARGE_ROUNDS, by_one=False)
     yield from _compared(ground, sizes.pg_large, large, LARGE_PEAK_GOAL_MIB)
-    for kind, what in (("raw", "raw"), ("gone", "sink, nothing kept")):
-        title = f"{what}: {sizes.pg_large:,} as fast as {sizes.pg_burst:,}"
-        yield flat(WORK, title, large[kind], small[kind], f"at {sizes.pg_burst:,}")
+    yield from _grown(sizes.pg_burst, small, sizes.pg_large, large)
+
+
+def _grown(few: int, small: Taken, many: int, large: Taken) -> Iterator[Row]:
+    """Whether the product stays as fast with more jobs; of raw only the number, which explains it:
+    the goals are those of the product."""
+    beside = f"at {few:,}"
+    bare = flat(WORK, f"raw: {many:,} beside {few:,}", large["raw"], small["raw"], beside)
+    yield without_goal(bare)
+    title = f"sink, nothing kept: {many:,} as fast as {few:,}"
+    yield flat(WORK, title, large["gone"], small["gone"], beside)
 
 
 def _burst(ground: Ground, count: int, rounds: int, by_one: bool = True) -> Taken:

@@ -43,8 +43,9 @@ Try, in another terminal:
   curl -s {url}/tasks/1234
   .venv/bin/{top}
 
-The second command waits for a job and prints its ID and TOKEN for the third. After fifteen
-seconds a job is delivered to the log, below. Ctrl-C stops the server.
+The second command takes a job: first the one that was added for you, then, when it is due, yours.
+It prints the ID and the TOKEN for the third. After fifteen seconds a job is delivered to the log,
+below. Ctrl-C stops the server.
 """
 
 

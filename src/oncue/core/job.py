@@ -76,9 +76,6 @@ class Claimed(NamedTuple):
     claimed_at: Moment
     lease_until: Moment
     created_at: Moment
-    operations: tuple[Operation, ...] = ()
-    operations_cursor: Cursor | None = None
-    """Where the list of its operations goes on; None: these are all."""
     expires_at: Moment | None = None
     error: str | None = None
     """Of the attempt before, like `message` and `percent`."""
@@ -90,6 +87,9 @@ class Claimed(NamedTuple):
     """… and the instant at which that rule was met."""
     schedule: str | None = None
     """The schedule whose occurrence it is, if it is one."""
+    operations: tuple[Operation, ...] = ()
+    operations_cursor: Cursor | None = None
+    """Where the list of its operations goes on; None: these are all."""
 
 
 class Delivery(NamedTuple):

@@ -22,7 +22,6 @@ from oncue.core.queue import Lateness
 from oncue.ports.clock import Clock
 from oncue.ports.sink import Refusal
 
-_ATTEMPT_AND_DUE = attrgetter("attempt", "due_at")
 LATENESS_BOUNDS_MS = (
     *(1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500),
     *(1_000, 2_000, 3_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000),
@@ -191,8 +190,7 @@ class Telemetry:
     def claimed(self, jobs: Sequence[Claimed], now: Moment) -> None:
         """Workers have got these jobs, just now."""
         for queue, group in groupby(jobs, attrgetter("queue")):
-            times = map(_ATTEMPT_AND_DUE, group)
-            self.handed_over(queue, [now - due_at for attempt, due_at in times if attempt == 1])
+            self.handed_over(queue, [now - one.due_at for one in group if one.attempt == 1])
 
     def delivered(
         self,

@@ -33,7 +33,6 @@ from oncue.stores.postgresql.tx import Asked, PgTx
 
 MOST_LOOKED_AT = 20_000  # due jobs of a queue, to find some that nobody else is about to take
 _RANK = attrgetter("rank")
-_OPERATIONS = Claimed._fields.index("operations")  # and their cursor: not in `claimed_columns`
 
 
 class PgClaims(PgTouches):
@@ -252,7 +251,7 @@ class PgClaims(PgTouches):
         claims = []
         for *row, nonce, ahead, _ in rows:
             steps = tuple(operations.get(row[0], ()))
-            claimed = Claimed._make((*row[:_OPERATIONS], steps, None, *row[_OPERATIONS:]))
+            claimed = Claimed._make((*row, steps, None))
             claims.append((claimed, int(nonce.rpartition("/")[2]), ahead))
         return claims
 

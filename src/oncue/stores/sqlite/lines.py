@@ -3,7 +3,7 @@ rank whose jobs are put off (`jobs.line`)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -91,22 +91,18 @@ def first_jobs(
     lines: Sequence[int],
     limit: int,
     payload: int,
-) -> tuple[list[Any], int]:
-    """The first rows that the statement finds in these lines, no more than fit in memory, and the
-    line of the last of them. `payload` is the number of that column."""
-    found: list[Any] = []
-    last = 0
+) -> Iterator[tuple[int, list[Any]]]:
+    """The first rows that the statement finds in these lines, no more than fit in memory: some at a
+    time, with their line. `payload` is the number of that column."""
     room, payload_of = rows.BATCH_BYTES, itemgetter(payload)
     for line in lines:
-        bounds = {"line": line, "limit": limit - len(found)}
-        cursor = tx.execute(statement, {**params, **bounds})
+        cursor = tx.execute(statement, {**params, "line": line, "limit": limit})
         while some := list(islice(cursor, READ_TOGETHER)):
-            found += some
-            last = line
+            yield line, some
+            limit -= len(some)
             room -= sum(map(len, map(payload_of, some)))
-            if room <= 0 or len(found) >= limit:
-                return found, last
-    return found, last
+            if room <= 0 or limit <= 0:
+                return
 
 
 def bring_back(

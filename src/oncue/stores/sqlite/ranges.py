@@ -63,14 +63,17 @@ class SqliteRanges(StorePart):
         statement = SQL["due"]
         if flying:
             statement, params = SQL["due_not_in_flight"], {**params, "ids": rows.texts(flying)}
-        due, line = lines.first_jobs(tx, statement, params, ready.lines, ready.room.most, _PAYLOAD)
-        if not due:
+        jobs: list[Delivery] = []
+        most, last_line = ready.room.most, 0
+        for line, due in lines.first_jobs(tx, statement, params, ready.lines, most, _PAYLOAD):
+            jobs += map(Delivery._make, due)
+            last_line = line
+        if not jobs:
             return RangeClaim(name)
-        jobs = [Delivery._make(row) for row in due]
         self.db.expected[name] = 0
         ready.spend(tx, name, len(jobs))
         fence = _cover(
-            tx, params, held, (line, jobs[-1].due_at, jobs[-1].id), len(flying) + len(jobs)
+            tx, params, held, (last_line, jobs[-1].due_at, jobs[-1].id), len(flying) + len(jobs)
         )
         return RangeClaim(name, 0, fence, jobs, now)
 

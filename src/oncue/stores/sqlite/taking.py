@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import groupby
-from operator import itemgetter
+from functools import cached_property, partial
+from itertools import compress, groupby
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from oncue.core.job import Claimed
@@ -20,19 +20,60 @@ from oncue.stores.sqlite.readying import Ready
 
 SQL = rows.load("claims")
 _PAYLOAD = Claimed._fields.index("payload")
-_QUEUE = itemgetter(Claimed._fields.index("queue"))
-_TIMEOUT = Claimed._fields.index("timeout_seconds")
-_ALIKE = itemgetter(Claimed._fields.index("epoch"), _TIMEOUT)
-_ID = itemgetter(Claimed._fields.index("id"))
+_ID, _QUEUE, _PAYLOAD_OF = attrgetter("id"), attrgetter("queue"), itemgetter(_PAYLOAD)
+_ALIKE = attrgetter("epoch", "timeout_seconds")
 # `claimed_columns` has n and trail in the place of the operations and their cursor.
-_N = Claimed._fields.index("operations")
-_TRAIL, _REST = _N + 1, _N + 2
+_N, _TRAIL = map(itemgetter, (-2, -1))
 _NO_OPERATIONS = ((), None)
 _claimed: Callable[[Any], Claimed] = partial(tuple.__new__, Claimed)  # twice as fast as `_make`
 
 
+class _Rows:
+    """Rows of `claimed_columns`, as claims. A batch has thousands, so the rows are let go at once,
+    and only that is kept which a claim does not have."""
+
+    def __init__(self, tx: rows.Tx) -> None:
+        self._tx = tx
+        self._read: list[Claimed] = []
+        self._ns: list[int] = []
+        self._may_have_operations: dict[str, int] = {}
+
+    def claims(self, found: Sequence[Any]) -> list[Claimed]:
+        """Without their operations."""
+        claims = [_claimed(row[:-2] + _NO_OPERATIONS) for row in found]
+        self._read += claims
+        self._ns += map(_N, found)
+        for row in compress(found, map(_TRAIL, found)):
+            self._may_have_operations[row[0]] = _N(row)
+        return claims
+
+    def ns(self, claims: Sequence[Claimed]) -> Sequence[int]:
+        """Of some of them, once all are read."""
+        if len(claims) == len(self._ns):
+            return self._ns
+        return [self._n_of[one.id] for one in claims]
+
+    @cached_property
+    def _n_of(self) -> dict[str, int]:
+        return dict(zip(map(_ID, self._read), self._ns, strict=True))
+
+    def with_operations(self, claims: list[Claimed]) -> list[Claimed]:
+        """Those of one answer."""
+        if not self._may_have_operations:
+            return claims
+        pages = OperationPages()
+        return [self._with_operations(one, pages) for one in claims]
+
+    def _with_operations(self, claim: Claimed, pages: OperationPages) -> Claimed:
+        n = self._may_have_operations.get(claim.id)
+        if n is None:
+            return claim
+        page = rows.operation_page(self._tx, n, pages)
+        return claim._replace(operations=tuple(page.items), operations_cursor=page.next)
+
+
 class Taking:
-    """What one call takes. The rows are those of `claimed_columns`."""
+    """What one call takes."""
 
     def __init__(
         self,
@@ -50,6 +91,7 @@ class Taking:
         self._lease_seconds = lease_seconds
         self._size = 0  # of the payloads
         self._last_line = 0
+        self._rows = _Rows(tx)
         self._taken: Counter[str] = Counter()
         self._claims: list[dict[str, Any]] = []  # the parameters of `claims.sql: claim`
 
@@ -57,7 +99,7 @@ class Taking:
         """The claims of each of them."""
         shares = share_out(takers, self._first)
         if len(takers) == 1 and self._is_range(takers[0], shares[0]):
-            return [self._take_range(takers[0], shares[0], f"{nonce}/0")]
+            return [self._take_range(takers[0], list(shares[0]), f"{nonce}/0")]
         taken = [
             self._take(taker, due, f"{nonce}/{place}") if due else []
             for place, (taker, due) in enumerate(zip(takers, shares, strict=True))
@@ -72,10 +114,10 @@ class Taking:
             self._ready[name].spend(self._tx, name, count)
         return list(taken)
 
-    def _first(self, limit: int, reclaimed: bool) -> list[Any]:
+    def _first(self, limit: int, reclaimed: bool) -> list[Claimed]:
         """The first due jobs of each queue, as far as it has room for them: reclaimed work, or what
         else waits."""
-        found: list[Any] = []
+        found: list[Claimed] = []
         for name, ready in self._ready.items():
             lines = [line for line in ready.lines if (line < FIRST_WAITING_LINE) is reclaimed]
             most = min(limit - len(found), ready.room.most - self._taken[name])
@@ -87,27 +129,28 @@ class Taking:
             if ready.held is not None:
                 statement = SQL["due_uncovered"]
                 params = ready.held._asdict() | params  # the lease is that of the new claims
-            due, self._last_line = first_jobs(self._tx, statement, params, lines, most, _PAYLOAD)
-            self._taken[name] += len(due)
-            self._size += sum(map(len, map(itemgetter(_PAYLOAD), due)))
-            found += due
+            before = len(found)
+            for line, due in first_jobs(self._tx, statement, params, lines, most, _PAYLOAD):
+                self._last_line = line
+                self._size += sum(map(len, map(_PAYLOAD_OF, due)))
+                found += self._rows.claims(due)
+            self._taken[name] += len(found) - before
         return found
 
-    def _take(self, taker: Taker, due: Sequence[Any], nonce: str) -> list[Claimed]:
+    def _take(self, taker: Taker, due: Sequence[Claimed], nonce: str) -> list[Claimed]:
         params = {"worker": taker.worker, "alone": len(due) == 1, "nonce": nonce}
         claims: list[Claimed] = []
         for name, group in groupby(due, key=_QUEUE):
-            jobs, queue = list(group), self._queues[name]
+            taken, queue = list(group), self._queues[name]
             until = self._lease_until(queue, taker.lease_seconds)
             terms = {"lease_until": until, "timeout_seconds": queue.timeout_seconds}
-            self._claims.append({"ns": [row[_N] for row in jobs], **params, **terms})
-            taken = _claims(self._tx, jobs)
+            self._claims.append({"ns": self._rows.ns(taken), **params, **terms})
             if taker.lease_seconds != self._lease_seconds:
                 taken = [one._replace(lease_until=until) for one in taken]
             claims += taken
-        return claims
+        return self._rows.with_operations(claims)
 
-    def _is_range(self, taker: Taker, due: Sequence[Any]) -> bool:
+    def _is_range(self, taker: Taker, due: Sequence[Claimed]) -> bool:
         """Whether all of these can be claimed by one record: see `worker_ranges`."""
         is_meant = taker.together and taker.is_near and len(self._queues) == 1
         if len(due) < worker_ranges.LEAST or not is_meant:
@@ -116,9 +159,9 @@ class Taking:
         limits = (ready.held, ready.room.bucket, queue.concurrency, queue.timeout_seconds)
         alike = set(map(_ALIKE, due))
         is_plain = limits == (None, None, None, None) and self._last_line >= FIRST_WAITING_LINE
-        return is_plain and len(alike) == 1 and due[0][_TIMEOUT] is None
+        return is_plain and len(alike) == 1 and due[0].timeout_seconds is None
 
-    def _take_range(self, taker: Taker, due: Sequence[Any], nonce: str) -> list[Claimed]:
+    def _take_range(self, taker: Taker, due: list[Claimed], nonce: str) -> list[Claimed]:
         [queue] = self._queues.values()
         terms = {
             "queue": queue.name,
@@ -128,12 +171,11 @@ class Taking:
             "now": self._now,
             "cutoff": self._now,
         }
-        claims = _claims(self._tx, due)
-        last = claims[-1]
+        last = due[-1]
         through = worker_ranges.Through(self._last_line, last.due_at, last.id)
-        ns, ids = list(map(itemgetter(_N), due)), list(map(_ID, due))
+        ns, ids = self._rows.ns(due), list(map(_ID, due))
         worker_ranges.open_range(self._tx, ns, ids, last.epoch, through, terms)
-        return claims
+        return self._rows.with_operations(due)
 
     def _apply(self) -> None:
         """Claim what was taken, by one statement."""
@@ -150,21 +192,6 @@ class Taking:
         return self._now + round(seconds * 1000)
 
 
-def _claims(tx: rows.Tx, found: Sequence[Any]) -> list[Claimed]:
-    pages = OperationPages()
-    return [
-        _with_operations(tx, row, pages)
-        if row[_TRAIL]
-        else _claimed(row[:_N] + _NO_OPERATIONS + row[_REST:])
-        for row in found
-    ]
-
-
-def _with_operations(tx: rows.Tx, row: Any, pages: OperationPages) -> Claimed:
-    page = rows.operation_page(tx, row[_N], pages)
-    return Claimed._make((*row[:_N], tuple(page.items), page.next, *row[_REST:]))
-
-
 def claimed_by(
     tx: rows.Tx, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
 ) -> list[list[Claimed]]:
@@ -172,8 +199,8 @@ def claimed_by(
     prefix = f"{nonce}/"
     params = {"prefix": prefix, "length": len(prefix), "now": now}
     worker_ranges.split_all(tx, "of_nonce", params)
-    found = rows.fetch(tx, SQL["claimed_by"], params)
+    reading = _Rows(tx)
     held: list[list[Claimed]] = [[] for _ in range(takers)]
-    for claimed, [*_, its_nonce] in zip(_claims(tx, [r[:-1] for r in found]), found, strict=True):
-        held[int(its_nonce.removeprefix(prefix))].append(claimed)
-    return [in_order(claims, queues) for claims in held]
+    for *row, its_nonce in rows.fetch(tx, SQL["claimed_by"], params):
+        held[int(its_nonce.removeprefix(prefix))] += reading.claims([tuple(row)])
+    return [reading.with_operations(in_order(claims, queues)) for claims in held]

@@ -9,11 +9,12 @@ split at the end of its lease, too, and before a claim if another job has come i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, NamedTuple
+
+import msgspec
 
 from oncue.core.fencing import Completions, Settlement
 from oncue.core.moment import Moment
@@ -56,7 +57,7 @@ def open_range(
 ) -> None:
     """Claim these jobs: all that are due in their queue up to a place, except what has expired. No
     range is open there. `terms` are those of the claim."""
-    its = {"ns": json.dumps(ns), "jobs_digest": _digest(ids, epoch), "in_flight": len(ns)}
+    its = {"ns": rows.to_json(ns), "jobs_digest": _digest(ids, epoch), "in_flight": len(ns)}
     tx.execute(OPEN, {**terms, **through._asdict(), **its})
 
 
@@ -111,7 +112,7 @@ def whole_range(tx: rows.Tx, jobs_digest: bytes) -> WholeRange | None:
 def complete(tx: rows.Tx, whole: WholeRange, now: Moment, *, keep: bool) -> None:
     """Complete all jobs of a range: since they were claimed, nothing was written about them. Unless
     they are kept, those go whose ids were not chosen by clients."""
-    ns = json.loads(whole.ns)
+    ns = msgspec.json.decode(whole.ns, type=list[int])
     params = {**whole._asdict(), "ns": rows.numbers(ns), "now": now}
     if keep:
         tx.execute(SQL["complete"], params)

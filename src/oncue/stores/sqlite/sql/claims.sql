@@ -1,8 +1,8 @@
 -- As `core/job.py: Claimed`, with n and trail in the place of the operations and their cursor.
 -- name: claimed_columns
 id, queue, due_at, payload, priority, owner, key, attempt + 1, attempt_base, max_attempts,
-timeout_seconds, epoch + 1, :now, :lease_until, created_at, n, trail, expires_at, error, message, percent,
-rule, instant, schedule
+timeout_seconds, epoch + 1, :now, :lease_until, created_at, expires_at, error, message, percent, rule,
+instant, schedule, n, trail
 
 -- name: due
 SELECT {claimed_columns} FROM jobs AS j
@@ -43,8 +43,8 @@ UPDATE jobs SET lease_until = max(lease_until, :now + coalesce(lease_ms, 0)), up
 WHERE state IN ('dispatched', 'executing') AND queue >= '' AND lease_until IS NOT NULL
   AND substr(nonce, 1, :length) = :prefix
 RETURNING id, queue, due_at, payload, priority, owner, key, attempt, attempt_base, max_attempts,
-  timeout_seconds, epoch, claimed_at, lease_until, created_at, n, trail, expires_at, error, message,
-  percent, rule, instant, schedule, nonce;
+  timeout_seconds, epoch, claimed_at, lease_until, created_at, expires_at, error, message, percent, rule,
+  instant, schedule, n, trail, nonce;
 
 -- name: held
 SELECT id, queue, state, CASE WHEN state = 'scheduled' THEN NOT {not_covered} ELSE 0 END, epoch, attempt,

@@ -28,6 +28,9 @@ class SystemClock:
     def now(self) -> Moment:
         return time.time_ns() // 1_000_000
 
+    def seconds_until(self, moment: Moment) -> float:
+        return (moment * 1_000_000 - time.time_ns()) / 1e9
+
     def monotonic(self) -> float:
         return time.monotonic()
 
@@ -45,6 +48,9 @@ class FakeClock:
 
     def now(self) -> Moment:
         return self._now
+
+    def seconds_until(self, moment: Moment) -> float:
+        return (moment - self._now) / 1000
 
     def monotonic(self) -> float:
         return self._monotonic

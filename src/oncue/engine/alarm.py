@@ -14,10 +14,6 @@ from oncue.ports.clock import Clock
 SIGNAL_SECONDS = 1.0
 LONGEST_REST_SECONDS = 30.0  # the polling floor: wake-ups get lost and wall clocks jump
 
-# `Clock.now` rounds down, so the last millisecond before a moment may be almost over already:
-# it is slept through in naps of this many milliseconds, which keeps the lateness below 0.3 ms.
-_NAP_MS = 0.2
-
 
 class Alarm:
     """For one sleeper and any number of wakers. Call `arm` before looking for work and `rest` after
@@ -53,8 +49,8 @@ class Alarm:
         with self._lock:
             if due_at < self._planned:
                 self._planned = due_at
-                ahead = (due_at - self._clock.now()) / 1000
-                self._ends = min(self._ends, self._clock.monotonic() + ahead)
+                ends = self._clock.monotonic() + self._clock.seconds_until(due_at)
+                self._ends = min(self._ends, ends)
                 self._changed.notify_all()
 
     def stop(self) -> None:
@@ -76,11 +72,11 @@ class Alarm:
             self._ends = min(self._ends, ends)
             self._planned = min(self._planned, now() + math.ceil(seconds * 1000 - 1e-6))
             while True:
-                ahead_ms, at = self._planned - now(), monotonic()
-                left = self._ends - at
-                if self._stopped or ahead_ms <= 0 or left <= 0:
+                at = monotonic()
+                left = min(self._ends - at, self._clock.seconds_until(self._planned))
+                if self._stopped or left <= 0:
                     return max(0.0, at - ends)
-                self._changed.wait(min(left, max(ahead_ms - 1, _NAP_MS) / 1000))
+                self._changed.wait(left)
 
     def pause(self, seconds: float) -> None:
         """Wait so long. Wake-ups do not shorten it, only `stop` does."""

@@ -208,7 +208,7 @@ class Dispatcher:
             return None
         if due_at <= now:  # another is about to take it, or it has just arrived and wakes us
             return about(self._poll_seconds)
-        rest = max(0.0, (due_at - self._clock.now()) / 1000)
+        rest = max(0.0, self._clock.seconds_until(due_at))
         if queue.rate_per_second is not None and rest * queue.rate_per_second <= 1:
             self.turn_seconds = rest
         return rest

@@ -13,6 +13,9 @@ class Clock(Protocol):
     def now(self) -> Moment:
         """The present moment in whole milliseconds, rounded down: never ahead of the truth."""
 
+    def seconds_until(self, moment: Moment) -> float:
+        """How long it is until then, not rounded; negative: how long ago it was."""
+
     def monotonic(self) -> float:
         """Seconds that never go back and that no clock change touches; for measuring lengths."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import secrets
 import signal
@@ -204,17 +203,17 @@ class Worker:
             if batch is not None:
                 return batch
             # Compared with the moment before the claim: what fell due meanwhile is taken at once.
-            ahead_ms = min(self._next_at.values()) - looked_at
+            due_at = min(self._next_at.values())
+            if due_at > looked_at:
+                seconds = self._clock.seconds_until(due_at)
+            else:
+                seconds = about(self._source.poll_seconds)
             if self._until_empty:
                 if not self._batches and self._is_nothing_left():
                     self.stop()
                     return None
-                ahead_ms = min(ahead_ms, round(OTHERS_REST_SECONDS * 1000))
-            if ahead_ms > 0:
-                ahead_ms -= self._clock.now() - looked_at
-            else:
-                ahead_ms = math.ceil(about(self._source.poll_seconds) * 1000)
-            self._source.rest(self._alarm, ahead_ms / 1000)
+                seconds = min(seconds, OTHERS_REST_SECONDS)
+            self._source.rest(self._alarm, seconds)
             self._recovered()
             self._look_everywhere_at_times()
         return None

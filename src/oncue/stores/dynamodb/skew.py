@@ -60,11 +60,15 @@ class ServiceClock:
         self._bounds: OffsetBounds | None = None  # replaced as a whole: any thread may read it
 
     def now(self) -> Moment:
+        return self._clock.now() + self._correction_ms
+
+    def seconds_until(self, moment: Moment) -> float:
+        return self._clock.seconds_until(moment - self._correction_ms)
+
+    @property
+    def _correction_ms(self) -> int:
         known = self._bounds
-        ours = self._clock.now()
-        if known is None or not known.surely_ms:
-            return ours
-        return ours + int(known.least // 1)
+        return 0 if known is None or not known.surely_ms else int(known.least // 1)
 
     def monotonic(self) -> float:
         return self._clock.monotonic()

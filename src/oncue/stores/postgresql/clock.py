@@ -49,6 +49,9 @@ class DatabaseClock:
             self._compare(seconds)
         return round(1000 * seconds + self._offset_ms)
 
+    def seconds_until(self, moment: Moment) -> float:
+        return (moment - self._offset_ms) / 1000 - self._monotonic()
+
     def _compare(self, seconds: float) -> None:
         """Measure again if it is time to, or if a clock of this machine has jumped."""
         self._compared = seconds

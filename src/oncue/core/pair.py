@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from oncue.core.stamp import SECOND, Stamp
+from oncue.core.stamp import Stamp
 
 Newest = Callable[[int, Stamp], Stamp | None]
 """(position, t) → the newest accepted stamp of the dependency at that position that is ≤ t."""
@@ -62,8 +62,8 @@ def pair_of(lives: Sequence[Stamp]) -> tuple[int, int] | None:
     if len(lives) < 3:
         return None
     first, second = sorted(sorted(range(len(lives)), key=lives.__getitem__)[:2])
-    together = max(lives[first] + lives[second], SECOND)
-    return (first, second) if max(lives) >= MANY * together else None
+    together, longest = lives[first] + lives[second], max(lives)
+    return (first, second) if longest > 0 and longest >= MANY * together else None
 
 
 def kept_pair(known: Pair | None, lives: Sequence[Stamp], newest: Stamp | None) -> Pair | None:

@@ -12,6 +12,7 @@ from oncue.core.fencing import Refused
 from oncue.core.job import Claimed
 from oncue.core.lease import Touch
 from oncue.core.lifecycle import State, Verb
+from oncue.core.missed import Look, Missed, moved_lease, moved_stamp
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker
@@ -213,6 +214,25 @@ def test_a_lease_that_has_lapsed_is_not_taken_over_by_a_claim(desk: Desk) -> Non
     desk.clock.advance(LEASE)
     assert desk.claim(worker="bob") == []
     assert complete(desk, claims) == {}
+
+
+@pytest.mark.parametrize("turned", [-3_600, -30, 0, 5])
+@pytest.mark.parametrize("missed", [Missed(), Missed(20_000, 0), Missed(20_000, 10_000)])
+def test_their_leases_move_as_those_of_other_claims(
+    desk: Desk, turned: float, missed: Missed
+) -> None:
+    claims = take(desk)
+    desk.clock.advance(5)
+    desk.clock.set(desk.now + round(turned * 1000))
+    judged = Look("0", 0, desk.now), missed
+    assert desk.store.judge_leases(lambda recorded: judged) == missed
+    now = desk.now
+    for one in claims:
+        job = desk.job(one.id)
+        lease_until = moved_lease(one.lease_until, round(LEASE * 1000), missed.claims_ms, now)
+        heard_at = at(moved_stamp(one.claimed_at, now))
+        assert (job.lease_until, job.updated_at) == (at(lease_until), heard_at)
+        assert desk.attempts(one.id)[-1].claimed_at == heard_at
 
 
 def test_the_end_of_the_lease_is_known_before_it_comes(desk: Desk) -> None:

@@ -11,6 +11,7 @@ from oncue.clock import FakeClock
 from oncue.core.fencing import Completions, Settlement
 from oncue.core.job import Claimed, NewJob
 from oncue.core.lifecycle import State, Verb
+from oncue.core.missed import Look, Missed
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker
 from oncue.stores.sqlite import SqliteStore, rows
@@ -98,6 +99,13 @@ def test_whoever_looks_at_another_job_leaves_them_one_record(store: SqliteStore)
     assert claims_of_their_own(store) == 1
     assert store.interruptions([(claims[0].id, claims[0].epoch)]) == {}
     assert claims_of_their_own(store) == 1 + LEAST
+
+
+def test_leases_that_are_moved_leave_them_one_record(store: SqliteStore) -> None:
+    add(store, LEAST)
+    take(store, LEAST)
+    store.judge_leases(lambda recorded: (Look("0", 0, NOW), Missed(20_000, 0)))
+    assert claims_of_their_own(store) == 0
 
 
 @pytest.mark.parametrize("of_queue", [None, 5.0])

@@ -111,11 +111,11 @@ class SqliteReclaims(StorePart):
 
     def _move_leases(self, tx: rows.Tx, missed: Missed, now: Moment) -> None:
         params = {"now": now, "jump": JUMP_MS}
-        worker_ranges.split_all(tx)
         tx.execute(LEASES["move_claims"], {**params, "missed": missed.claims_ms})
         for queue, until in rows.fetch(tx, LEASES["shortened_ranges"], params):
             self.db.tell(queue, until)
-        tx.execute(LEASES["move_ranges"], {**params, "missed": missed.ranges_ms})
+        moved = {"missed": missed.ranges_ms, "missed_by_claims": missed.claims_ms}
+        tx.execute(LEASES["move_ranges"], {**params, **moved})
         tx.execute(LEASES["begin_buckets_again"], {"now": now, "overtaking": OVERTAKING_MS})
         for queue in read_queues(tx):
             latest = latest_return(queue.retry, now)

@@ -38,10 +38,13 @@ coalesce(lease_ms, max(0, lease_until - updated_at))
 SELECT queue, :now + lease_ms FROM ranges
 WHERE cutoff IS NOT NULL AND lease_until > :now + lease_ms + :jump;
 
+-- The range of a worker stands for claims, and moves as they do.
 -- name: move_ranges
 UPDATE ranges SET
   lease_until = CASE WHEN lease_until > :now + lease_ms + :jump THEN :now + lease_ms
-    ELSE max(lease_until, min(lease_until + :missed, :now + lease_ms)) END
+    ELSE max(lease_until, min(lease_until + iif(nonce IS NULL, :missed, :missed_by_claims),
+                              :now + lease_ms)) END,
+  opened_at = iif(nonce IS NOT NULL AND opened_at > :now + :jump, :now, opened_at)
 WHERE cutoff IS NOT NULL;
 
 -- As `core/putoff.py`: moved_return.

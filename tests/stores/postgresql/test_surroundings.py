@@ -68,6 +68,18 @@ def test_setting_the_clock_of_the_machine_changes_no_time(by_ms: int) -> None:
         assert 0 <= theirs.now() - before < 60_000
 
 
+def test_who_waits_for_a_moment_wakes_when_it_has_come() -> None:
+    with closing(PgDatabase(PgAddress.read(own_url()))) as db:
+        ours = FakeClock()
+        theirs = DatabaseClock(db, ours)
+        moment = theirs.now() + 10
+        ours.advance(theirs.seconds_until(moment) - 1e-5)
+        assert theirs.now() == moment - 1
+        ours.advance(2e-5)
+        assert theirs.now() == moment
+        assert theirs.seconds_until(moment) < 0 < theirs.seconds_until(moment + 1)
+
+
 @contextmanager
 def own_database(options: str = "") -> Iterator[str]:
     """The URL of a store in a new database."""

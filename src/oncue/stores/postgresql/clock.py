@@ -50,7 +50,7 @@ class DatabaseClock:
         return round(1000 * seconds + self._offset_ms)
 
     def seconds_until(self, moment: Moment) -> float:
-        return (moment - self._offset_ms) / 1000 - self._monotonic()
+        return (moment - 0.5 - self._offset_ms) / 1000 - self._monotonic()  # as `now` rounds
 
     def _compare(self, seconds: float) -> None:
         """Measure again if it is time to, or if a clock of this machine has jumped."""

@@ -230,6 +230,20 @@ def test_trouble_is_logged_once_per_change_and_the_loop_goes_on(
     assert all(record.exc_info is None for record in caplog.records)
 
 
+@pytest.mark.parametrize(
+    ("error", "pauses"),
+    [(StoreUnavailable("away"), [1, 2, 4, 5, 5]), (ZeroDivisionError(), [1, 2, 4, 8, 16, 30, 30])],
+)
+def test_a_loop_tries_again_less_and_less_often_but_soon_while_the_store_is_away(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch, error: Exception, pauses: list[float]
+) -> None:
+    loop, paused = Loop("test-loop", Steps([]), clock), list[float]()
+    monkeypatch.setattr(loop._alarm, "pause", paused.append)
+    for _ in pauses:
+        loop._back_off(error)
+    assert paused == pauses
+
+
 def test_an_unexpected_error_is_logged_with_its_traceback_and_the_loop_goes_on(
     run: Callable[[Steps], Loop], clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:

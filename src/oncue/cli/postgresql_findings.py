@@ -132,9 +132,6 @@ def _indexes(db: PgDatabase) -> Iterator[DoctorFinding]:
 
 def _dead_rows(db: PgDatabase) -> Iterator[DoctorFinding]:
     found = health.dead_rows(db)
-    if found is None:
-        yield bad("there is no table of jobs.", "Run: oncue migrate")
-        return
     table, ago = f"{db.address.schema}.jobs", found.vacuumed_seconds_ago
     vacuumed = "never vacuumed" if ago is None else f"vacuumed {output.length(ago)} ago"
     text = f"about {found.dead:,} dead and {found.live:,} live rows in {table}, {vacuumed}"

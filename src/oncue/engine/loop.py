@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from oncue.core.errors import OncueError
+from oncue.core.errors import OncueError, StoreUnavailable
 from oncue.core.moment import Moment
 from oncue.engine.alarm import LONGEST_REST_SECONDS, Alarm
 from oncue.ports.clock import Clock
@@ -17,6 +17,7 @@ Step = Callable[[], float | None]
 
 FIRST_BACKOFF_SECONDS = 1.0
 LONGEST_BACKOFF_SECONDS = 30.0
+LONGEST_AWAY_SECONDS = 5.0  # while the store is away: work goes on soon after it is back
 OVERSLEPT_SECONDS = 5.0  # more than a busy machine delays a thread
 
 logger = logging.getLogger("oncue.engine")
@@ -101,8 +102,10 @@ class Loop:
                 self._back_off(error)
 
     def _back_off(self, error: BaseException) -> None:
-        seconds = self._backoff_seconds
-        self._backoff_seconds = min(seconds * 2, LONGEST_BACKOFF_SECONDS)
+        is_away = isinstance(error, StoreUnavailable)
+        longest = LONGEST_AWAY_SECONDS if is_away else LONGEST_BACKOFF_SECONDS
+        seconds = min(self._backoff_seconds, longest)
+        self._backoff_seconds = seconds * 2
         with suppress(BaseException):  # the log, or the text of the error, may be in trouble too
             self._complain(error)
         self._alarm.pause(seconds)

@@ -123,3 +123,22 @@ def test_a_migration_does_not_wait_long_for_a_table(
     assert old.store.describe().schema == LATER - 1
     migrate_further(address, ADD)
     assert old.store.describe().schema == LATER
+
+
+@pytest.mark.parametrize(
+    ("gone", "told"), [("TABLE {}.operations", "that are gone: operations"), ("SCHEMA {}", "empty")]
+)
+def test_tables_that_are_gone_are_noticed(
+    old: Desk, address: PgAddress, gone: str, told: str
+) -> None:
+    """Restoring a part of a backup is one way to lose some."""
+    with closing(PgDatabase(address)) as db, db.connect() as connection:
+        connection.execute(f"DROP {gone.format(address.schema)} CASCADE".encode())
+        with pytest.raises(StoreUnusable, match=told):
+            old.store.describe()
+        if gone.startswith("TABLE"):
+            with pytest.raises(StoreUnusable, match="does not make single tables again"):
+                schema.migrate(db)
+        else:
+            schema.migrate(db)
+            assert old.store.describe().schema == LATER - 1

@@ -104,10 +104,9 @@ def rights(db: PgDatabase) -> RoleRights:
     return RoleRights(role, lacking, creates and owns)
 
 
-def dead_rows(db: PgDatabase) -> DeadRows | None:
-    """None: there is no table of jobs."""
-    found = _rows(db, "dead_rows", {"schema": db.address.schema})
-    return DeadRows(*found[0]) if found else None
+def dead_rows(db: PgDatabase) -> DeadRows:
+    [row] = _rows(db, "dead_rows", {"schema": db.address.schema})
+    return DeadRows(*row)
 
 
 def lacking_indexes(db: PgDatabase) -> list[LackingIndex]:

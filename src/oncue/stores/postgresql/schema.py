@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -17,10 +18,11 @@ LOCK_MS = 5_000
 _LOCK = 0x6F6E637565  # "oncue": the advisory lock under which a schema is changed
 # The catalogues, and not `to_regclass`: that remembers what was not there before the lock.
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
-_HAS_META = (
-    "SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = %s AND c.relname = 'meta'"
+_TABLES = (
+    "SELECT c.relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = %s AND c.relkind IN ('r', 'p')"
 )
+_CREATED = re.compile(r"^CREATE TABLE \w+\.(\w+)", re.MULTILINE)
 # Made by the server, so that the SQL is all there is to run. The uuids are random: 244 bits.
 _SECRET = (
     "INSERT INTO {}.meta (name, value) VALUES ('secret', "
@@ -31,9 +33,10 @@ _SECRET = (
 
 def stored_schema(db: PgDatabase, connection: psycopg.Connection[Any]) -> int | None:
     """The version of the schema in the database; None: it has none. One that this program cannot
-    use is refused. A later one may be used as long as its steps only add to what there was: nodes
-    of two versions then work side by side."""
-    if not connection.execute(_HAS_META, [db.address.schema]).fetchall():
+    use is refused, and so is one that lacks tables. A later one may be used as long as its steps
+    only add to what there was: nodes of two versions then work side by side."""
+    tables = {name for [name] in connection.execute(_TABLES, [db.address.schema])}
+    if "meta" not in tables:
         return None
     numbers = f"SELECT name, value FROM {db.address.schema}.meta WHERE name IN ('schema', 'least')"
     rows = connection.execute(numbers.encode()).fetchall()
@@ -46,7 +49,18 @@ def stored_schema(db: PgDatabase, connection: psycopg.Connection[Any]) -> int | 
             f"{db.place}: its schema is version {found['schema']}, but this oncue knows only up to "
             f"{known}. Upgrade oncue, or use the version that made it."
         )
+    if lost := _created(db.statements.migrations[: found["schema"]]) - tables:
+        raise StoreUnusable(
+            f"{db.place}: schema {db.address.schema} had tables that are gone: "
+            f"{', '.join(sorted(lost))}. Restore a backup of the database; 'oncue migrate' does "
+            "not make single tables again."
+        )
     return found["schema"]
+
+
+def _created(migrations: Iterable[str]) -> set[str]:
+    """The tables that these steps create."""
+    return {name for step in migrations for name in _CREATED.findall(step)}
 
 
 def is_missing(db: PgDatabase) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from oncue.core.errors import StoreUnusable
 from oncue.core.moment import Moment
 from oncue.core.retention import Pruned, Retention
 from oncue.ports.clock import Clock
@@ -100,6 +101,11 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
         with self.db.reading() as tx:
             version = tx.connection.info.server_version
             found = schema.stored_schema(self.db, tx.connection)
+            if found is None:
+                raise StoreUnusable(
+                    f"{address.shown}: schema {address.schema} had tables that are gone. Restore a "
+                    "backup, or run 'oncue migrate' to begin with empty ones."
+                )
         details = {
             "kind": "postgresql",
             "place": address.shown,

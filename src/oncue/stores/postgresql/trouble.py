@@ -38,7 +38,7 @@ _MEANINGS: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...]
     (
         (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn),
         StoreUnusable,
-        "a table of the store is missing ({said}). Run 'oncue migrate', or restore a backup.",
+        "a table of the store is missing ({said}). 'oncue doctor' says what to do.",
     ),
     ((errors.DiskFull,), StoreUnavailable, "the disk of the server is full. Nothing was stored."),
     (

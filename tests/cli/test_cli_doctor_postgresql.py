@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -214,6 +215,29 @@ def test_a_long_transaction_is_told_with_the_way_to_end_it(
         assert "\x07" not in found.text
         assert f"SELECT pg_terminate_backend({pid});" in found.todo
         do(f"SELECT pg_terminate_backend({pid})")
+
+
+def test_a_transaction_for_which_others_wait_is_told_however_short_it_is(db: PgDatabase) -> None:
+    assert levels(findings._locks(db)) == ["ok"]
+    table, place = f"{db.address.schema}.revision", db.address.conninfo
+    with closing(psycopg.connect(place)) as one, closing(psycopg.connect(place)) as another:
+        one.execute(f"LOCK TABLE {table}".encode())
+        wait_until(lambda: levels(findings._locks(db)) == ["bad"])
+        [found] = findings._locks(db)
+        assert f"process {one.info.backend_pid}, idle in transaction" in found.text
+        assert "has locked revision of the store" in found.text
+        assert f"SELECT pg_terminate_backend({one.info.backend_pid});" in found.todo
+        one.execute("ROLLBACK")
+        change = f"UPDATE {table} SET settings = settings".encode()
+        one.execute(change)
+        waiting = threading.Thread(target=another.execute, args=[change])
+        waiting.start()
+        wait_until(lambda: levels(findings._locks(db)) == ["bad"])
+        [found] = findings._locks(db)
+        assert f"process {one.info.backend_pid}," in found.text
+        assert "has locked rows" in found.text
+        one.execute("ROLLBACK")
+        waiting.join()
 
 
 def test_a_role_that_is_not_shown_the_sessions_of_others_is_told_so(db: PgDatabase) -> None:

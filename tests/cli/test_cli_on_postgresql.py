@@ -91,7 +91,7 @@ def test_doctor_finds_a_sound_store_sound(tmp_path: Path) -> None:
             *("store", "clock", "claims", "nodes", "schedules", "lateness", "paused queues"),
             *("sinks", "PostgreSQL", "durability", "schema", "rights", "indexes", "dead rows"),
             *("long transactions", "replication slots", "connections", "notices"),
-            "server's clock",
+            *("server's clock", "locks"),
         }
         people = run("doctor", "--store", url, cwd=tmp_path)
         assert "✓ store: postgresql 127.0.0.1:" in people.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -38,7 +39,9 @@ def doctor(app: App, quota: bool) -> None:
     """
     if quota and app.url is not None:
         raise click.UsageError("--quota needs the store itself: give --store instead of --url.")
-    facts, found = _examine_store(app, quota) if app.url is None else _examine_server(app)
+    facts, checks = _examine_store(app, quota) if app.url is None else _examine_server(app)
+    # One after the other: a check may have to wait for what an earlier one has found.
+    found = [one if app.as_json else _shown(one) for one in checks]
     levels = [one.level for one in found]
     if app.as_json:
         output.document(
@@ -49,11 +52,6 @@ def doctor(app: App, quota: bool) -> None:
             }
         )
     else:
-        for one in found:
-            mark = output.paint(*MARKS[one.level])
-            click.echo(f"{mark} {output.paint(one.name, bold=True)}: {one.text}")
-            if one.todo:
-                click.echo(f"    → {one.todo}")
         errors, warnings = levels.count("bad"), levels.count("warn")
         summary = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
         click.echo(f"\n{counted(len(found), 'check')}: {summary}.")
@@ -63,8 +61,16 @@ def doctor(app: App, quota: bool) -> None:
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _examine_store(app: App, quota: bool) -> tuple[dict[str, Any], list[DoctorFinding]]:
-    """The facts about the store, and what every check found."""
+def _shown(one: DoctorFinding) -> DoctorFinding:
+    mark = output.paint(*MARKS[one.level])
+    click.echo(f"{mark} {output.paint(one.name, bold=True)}: {one.text}")
+    if one.todo:
+        click.echo(f"    → {one.todo}")
+    return one
+
+
+def _examine_store(app: App, quota: bool) -> tuple[dict[str, Any], Iterable[DoctorFinding]]:
+    """The facts about the store, and what every check finds."""
     from oncue.cli import sqlite_findings
 
     path = app.file
@@ -76,27 +82,26 @@ def _examine_store(app: App, quota: bool) -> tuple[dict[str, Any], list[DoctorFi
         if path is not None:
             checks |= {"disk space": findings.disk(path)} if path.exists() else {}
             checks |= {"open file": sqlite_findings.deleted(path)}
-        return {}, list(checked(checks))
+        return {}, checked(checks)
     checks = {"store": findings.store(facts)}
     if path is not None:
         checks |= sqlite_findings.checks(cue, facts, path)
+    if facts["kind"] == "postgresql":
+        from oncue.cli import postgresql_findings
+
+        checks |= postgresql_findings.checks(cue)
     checks |= {"clock": findings.clock(cue.clock), "claims": findings.claims(cue)}
     checks |= _waiting(cue) | {"sinks": findings.sinks(cue)}
     if facts["kind"] == "dynamodb":
         from oncue.cli import dynamodb_findings
 
         checks |= dynamodb_findings.checks(app, quota=quota)
-    elif facts["kind"] == "postgresql":
-        from oncue.cli import postgresql_findings
-
-        checks |= postgresql_findings.checks(cue)
     if quota and facts["kind"] != "dynamodb":
         checks["quota"] = [ok("does not apply: only a DynamoDB table has one.")]
-    found = list(checked(checks))
-    return facts if path is None else facts | {"path": str(path.absolute())}, found
+    return facts if path is None else facts | {"path": str(path.absolute())}, checked(checks)
 
 
-def _examine_server(app: App) -> tuple[dict[str, Any], list[DoctorFinding]]:
+def _examine_server(app: App) -> tuple[dict[str, Any], Iterable[DoctorFinding]]:
     """The same, from another machine."""
     with server.client(app.settings) as client:
         facts, found = server_findings.examine(client)

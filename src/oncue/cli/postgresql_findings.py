@@ -28,6 +28,7 @@ def checks(cue: Scheduler) -> Checks:
     assert isinstance(store, PgStore)
     db = store.db
     return {
+        "locks": _locks(db),  # first: other checks may wait for them
         "PostgreSQL": _version(db),
         "durability": _durability(db),
         "schema": _schema(db),
@@ -40,6 +41,18 @@ def checks(cue: Scheduler) -> Checks:
         "notices": _notices(store),
         "server's clock": _skew(store.clock),
     }
+
+
+def _locks(db: PgDatabase) -> Iterator[DoctorFinding]:
+    found = health.blockers(db)
+    for one, tables in found:
+        held = f"has locked {', '.join(tables)} of the store" if tables else "has locked rows"
+        yield bad(
+            f"{_told(one)} {held}, and others wait. It began {output.length(one.seconds)} ago.",
+            _remedy(one),
+        )
+    if not found:
+        yield ok("nobody waits for a transaction.")
 
 
 def _version(db: PgDatabase) -> Iterator[DoctorFinding]:

@@ -35,5 +35,5 @@ def why_held(new: NewJob, *, is_queue: bool) -> str:
     step = " Nobody waits for a queue that was set before." if is_queue else ""
     return (
         f"a transaction of another session that is still open has {what}. The job is not stored. "
-        f"End that transaction ('oncue doctor' names long ones) and call again.{step}"
+        f"End that transaction ('oncue doctor' names it) and call again.{step}"
     )

@@ -195,7 +195,7 @@ def in_open_use(name: str) -> str:
     """Why a queue can be neither deleted nor changed now."""
     return (
         f"a transaction of another session that is still open uses queue {name}. Nothing was "
-        "changed. End that transaction ('oncue doctor' names long ones) and call again."
+        "changed. End that transaction ('oncue doctor' names it) and call again."
     )
 
 

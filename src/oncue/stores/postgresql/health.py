@@ -66,6 +66,14 @@ class LongTransaction(NamedTuple):
     seconds: int
 
 
+class Blocker(NamedTuple):
+    """A transaction for which others wait."""
+
+    transaction: LongTransaction
+    tables: list[str]
+    """Of the store, that it has locked against reading or writing."""
+
+
 class IdleSlot(NamedTuple):
     name: str
     kind: str
@@ -164,6 +172,11 @@ def connections(db: PgDatabase) -> PgConnections:
 def long_transactions(db: PgDatabase, seconds: int) -> list[LongTransaction]:
     """Those that are open for longer and hold back vacuum: rows that were deleted since stay."""
     return [LongTransaction(*row) for row in _rows(db, "long_transactions", {"seconds": seconds})]
+
+
+def blockers(db: PgDatabase) -> list[Blocker]:
+    found = _rows(db, "blockers", {"schema": db.address.schema})
+    return [Blocker(LongTransaction(*row[:-1]), row[-1]) for row in found]
 
 
 def sees_all(db: PgDatabase) -> bool:

@@ -45,7 +45,7 @@ _MEANINGS: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...]
         (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout),
         StoreUnavailable,
         "a statement took too long and was cancelled. It may have waited for a transaction that is "
-        "still open; 'oncue doctor' names long ones.",
+        "still open; 'oncue doctor' names it.",
     ),
     (
         (errors.LockNotAvailable,),

@@ -56,11 +56,8 @@ class PgClaims(PgTouches):
         self, tx: PgTx, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
     ) -> list[list[Claimed]]:
         """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
-        held: list[list[Claimed]] = [[] for _ in range(takers)]
         found = tx.rows("claims", "claimed_by", {"prefix": f"{nonce}/", "now": now})
-        for claimed, place, _ in self._claimed(tx, found):
-            held[place].append(claimed)
-        return [paged(in_order(claims, queues)) for claims in held]
+        return self._handed_over(tx, queues, takers, found)
 
     def _claim(
         self, queues: Sequence[Queue], takers: Sequence[Taker], now: Moment, nonce: str, tx: PgTx
@@ -191,7 +188,7 @@ class PgClaims(PgTouches):
         names = ("ids", "workers", "leases", "timeouts", "alones", "nonces")
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         found, *_ = tx.end(("claims", "take", {**columns, "now": now}), *spent)
-        return self._handed_over(tx, named, takers, found)
+        return self._handed_over(tx, list(named.values()), len(takers), found)
 
     def _take_first(
         self,
@@ -219,41 +216,23 @@ class PgClaims(PgTouches):
             "nonce": f"{nonce}/0",
         }
         [found] = tx.end(("claims", "take_first", params))
-        [claims] = self._handed_over(tx, {queue.name: queue}, [taker], found)
+        [claims] = self._handed_over(tx, [queue], 1, found)
         return claims
 
     def _handed_over(
-        self,
-        tx: PgTx,
-        named: Mapping[str, Queue],
-        takers: Sequence[Taker],
-        found: Sequence[Sequence[Any]],
+        self, tx: PgTx, queues: Sequence[Queue], takers: int, rows: Sequence[Sequence[Any]]
     ) -> list[list[Claimed]]:
-        """What was claimed, by taker, in order."""
-        held: list[list[tuple[bool, Claimed]]] = [[] for _ in takers]
-        for claimed, place, ahead in self._claimed(tx, found):
-            held[place].append((not ahead, claimed))
-        places = {name: at for at, name in enumerate(named)}
-
-        def order(one: tuple[bool, Claimed]) -> tuple[Any, ...]:
-            waited, job = one
-            return waited, places[job.queue], -job.priority, job.due_at, job.id
-
-        return [paged([job for _, job in sorted(claims, key=order)]) for claims in held]
-
-    def _claimed(self, tx: PgTx, rows: Sequence[Sequence[Any]]) -> list[tuple[Claimed, int, bool]]:
-        """Jobs that were claimed, each with the place of its taker and whether it was reclaimed
-        before; from `claims.sql: claimed_columns`."""
+        """Jobs that were claimed, by taker, in order; from `claims.sql: taken`."""
         ids = [row[0] for row in rows if row[-1]]  # others have no past, and so no operations
         operations: dict[str, list[Operation]] = {}
         for job_id, *step in tx.rows("jobs", "operations_of", {"ids": ids}) if ids else ():
             operations.setdefault(job_id, []).append(read_operation(step))
-        claims = []
-        for *row, nonce, ahead, _ in rows:
+        held: list[list[Claimed]] = [[] for _ in range(takers)]
+        for *row, nonce, _ in rows:
             steps = tuple(operations.get(row[0], ()))
-            claimed = Claimed._make((*row, steps, None))
-            claims.append((claimed, int(nonce.rpartition("/")[2]), ahead))
-        return claims
+            place = int(nonce.rpartition("/")[2])
+            held[place].append(Claimed._make((*row, steps, None)))
+        return [paged(in_order(claims, queues)) for claims in held]
 
     @writing
     def put_operation(

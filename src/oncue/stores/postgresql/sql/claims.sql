@@ -74,11 +74,11 @@ WHERE j.state || '' = 'scheduled' AND j.not_before IS NULL AND j.queue || '' = :
   AND j.due_at + 0 <= :now
 ORDER BY first.due_at, first.id LIMIT :limit FOR UPDATE OF j SKIP LOCKED;
 
--- As `core/job.py: Claimed`, without operations.
--- name: claimed_columns
+-- As `core/job.py: Claimed`, without operations; then the nonce, and whether the job has a past.
+-- name: taken
 j.id, j.queue, j.due_at, j.payload, j.priority, j.owner, j.key, j.attempt, j.attempt_base,
 j.max_attempts, j.timeout_seconds, j.epoch, j.claimed_at, j.lease_until, j.created_at, j.expires_at,
-j.error, j.message, j.percent, j.rule, j.instant, j.schedule
+j.error, j.message, j.percent, j.rule, j.instant, j.schedule, j.nonce, j.past IS NOT NULL
 
 -- name: taking
 UPDATE oncue.jobs AS j SET state = 'dispatched', epoch = j.epoch + 1, attempt = j.attempt + 1,
@@ -91,7 +91,7 @@ UPDATE oncue.jobs AS j SET state = 'dispatched', epoch = j.epoch + 1, attempt = 
 FROM unnest(:ids::text[], :workers::text[], :leases::bigint[], :timeouts::double precision[],
   :alones::boolean[], :nonces::text[]) AS t (id, worker, lease_ms, timeout_seconds, alone, nonce)
 WHERE j.id = t.id
-RETURNING {claimed_columns}, j.nonce, j.ahead, j.past IS NOT NULL;
+RETURNING {taken};
 
 -- The first due jobs of a line, locked and taken by one worker.
 -- name: take_first
@@ -101,14 +101,14 @@ WITH first AS MATERIALIZED ({first_due}), t AS MATERIALIZED (
   FROM first)
 {taking}
 FROM t WHERE j.id = t.id
-RETURNING {claimed_columns}, j.nonce, j.ahead, j.past IS NOT NULL;
+RETURNING {taken};
 
 -- Claims of a call whose answer got lost. Reads the live claims.
 -- name: claimed_by
 UPDATE oncue.jobs AS j SET lease_until = greatest(j.lease_until, :now + coalesce(j.lease_ms, 0)),
   updated_at = :now
 WHERE state IN ('dispatched', 'executing') AND lease_until IS NOT NULL AND starts_with(nonce, :prefix)
-RETURNING {claimed_columns}, j.nonce, j.ahead, j.past IS NOT NULL;
+RETURNING {taken};
 
 -- Jobs and their rows as they are, for `touch`.
 -- name: seen

@@ -182,16 +182,15 @@ class Record:
         self, queue: Queue, taker: Taker, now: Moment, nonce: tuple[str, int], *, alone: bool
     ) -> None:
         """A worker claims it."""
-        lease_seconds, timeout = taker.lease_seconds, self.timeout_seconds
-        if lease_seconds is None:
-            lease_seconds = queue.lease_seconds
+        timeout = self.timeout_seconds
         if timeout is None:
             timeout = queue.timeout_seconds
         self.state = TRANSITIONS[self.state, Verb.CLAIM]
         self.epoch += 1
         self.worker = taker.worker
         self.claimed_at = self.updated_at = now
-        self.lease = Lease.given(now, lease_seconds)
+        lease_ms = taker.lease_ms(queue)
+        self.lease = Lease(now + lease_ms, lease_ms)
         self.overlong_at = None if timeout is None else now + round(timeout * 1000)
         self.begin_attempt(taker.worker, now)
         self.alone, self.nonce = alone, nonce

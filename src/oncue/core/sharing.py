@@ -33,6 +33,11 @@ class Taker(NamedTuple):
     """Whether it settles all its jobs by one call, as a rule: then a store may claim many of them
     by one record."""
 
+    def lease_ms(self, queue: Queue) -> int:
+        """The length of the lease that it gets on a job of this queue."""
+        seconds = queue.lease_seconds if self.lease_seconds is None else self.lease_seconds
+        return round(seconds * 1000)
+
 
 def share_out(takers: Sequence[Taker], first: First[T]) -> list[Sequence[T]]:
     """What each taker gets, in order: each as if those before it had asked just before.

@@ -304,7 +304,6 @@ def _beginning(queue: str, line: LineHead) -> dict[str, Any]:
 
 def _terms(queue: Queue, taker: Taker) -> tuple[int, float | None]:
     """For how many milliseconds a job is leased, and after how many seconds it takes too long."""
-    seconds = queue.lease_seconds if taker.lease_seconds is None else taker.lease_seconds
     timeout = queue.timeout_seconds
     # An array is of one type: a setting may be 30 as well as 2.5.
-    return round(seconds * 1000), None if timeout is None else float(timeout)
+    return taker.lease_ms(queue), None if timeout is None else float(timeout)

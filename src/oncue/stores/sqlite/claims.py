@@ -62,7 +62,7 @@ class SqliteClaims(StorePart):
             for name in named:
                 worker_ranges.split_if_others_came(tx, name)
             ready = {name: make_ready(self.db, tx, name, most, now, now) for name in named}
-            taking = Taking(tx, now, named, ready, takers[0].lease_seconds)
+            taking = Taking(tx, now, named, ready, takers[0])
             taken = taking.take_all(takers, nonce)
             self.db.expected.update(dict.fromkeys(taking.spend(), 0))
             return taken

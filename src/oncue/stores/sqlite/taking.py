@@ -81,14 +81,14 @@ class Taking:
         now: Moment,
         queues: Mapping[str, Queue],
         ready: Mapping[str, Ready],
-        lease_seconds: float | None,
+        usual: Taker,
     ) -> None:
-        """`lease_seconds`: what most of the takers ask for."""
+        """`usual`: most of the takers ask for the same lease as this one."""
         self._tx = tx
         self._now = now
         self._queues = queues
         self._ready = ready
-        self._lease_seconds = lease_seconds
+        self._usual = usual
         self._size = 0  # of the payloads
         self._last_line = 0
         self._rows = _Rows(tx)
@@ -123,7 +123,7 @@ class Taking:
             most = min(limit - len(found), ready.room.most - self._taken[name])
             if not lines or most <= 0 or self._size >= rows.BATCH_BYTES:
                 continue
-            until = self._lease_until(self._queues[name], self._lease_seconds)
+            until = self._now + self._usual.lease_ms(self._queues[name])
             params = {"queue": name, "now": self._now, "lease_until": until}
             statement = SQL["due"]
             if ready.held is not None:
@@ -142,10 +142,10 @@ class Taking:
         claims: list[Claimed] = []
         for name, group in groupby(due, key=_QUEUE):
             taken, queue = list(group), self._queues[name]
-            until = self._lease_until(queue, taker.lease_seconds)
+            until = self._now + taker.lease_ms(queue)
             terms = {"lease_until": until, "timeout_seconds": queue.timeout_seconds}
             self._claims.append({"ns": self._rows.ns(taken), **params, **terms})
-            if taker.lease_seconds != self._lease_seconds:
+            if taker.lease_seconds != self._usual.lease_seconds:
                 taken = [one._replace(lease_until=until) for one in taken]
             claims += taken
         return self._rows.with_operations(claims)
@@ -166,7 +166,7 @@ class Taking:
         terms = {
             "queue": queue.name,
             "dispatcher": taker.worker,
-            "lease_until": self._lease_until(queue, taker.lease_seconds),
+            "lease_until": self._now + taker.lease_ms(queue),
             "nonce": nonce,
             "now": self._now,
             "cutoff": self._now,
@@ -186,10 +186,6 @@ class Taking:
         elif self._claims:
             params = {"claims": rows.to_json(self._claims), "now": self._now}
             self._tx.execute(SQL["claim_each"], params)
-
-    def _lease_until(self, queue: Queue, lease_seconds: float | None) -> Moment:
-        seconds = queue.lease_seconds if lease_seconds is None else lease_seconds
-        return self._now + round(seconds * 1000)
 
 
 def claimed_by(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from oncue.core.missed import is_astray, moved_lease
 from oncue.core.moment import Moment
+from oncue.core.queue import Queue
 
 
 class Lease(NamedTuple):
@@ -22,18 +23,16 @@ class Lease(NamedTuple):
     asked: bool = False
     """Whether the worker asked for it, by a heartbeat."""
 
-    @classmethod
-    def given(cls, now: Moment, seconds: float, *, asked: bool = False) -> Lease:
-        length_ms = round(seconds * 1000)
-        return cls(now + length_ms, length_ms, asked)
-
-    def touched(self, now: Moment, seconds: float | None, *, by_worker: bool) -> Lease:
-        """After a sign of life. The worker asks for a lease of this length; None: it does not ask
-        for one, as when it only says that it starts. A dispatcher that still delivers the job
+    def touched(self, touch: Touch, queue: Queue, now: Moment) -> Lease:
+        """After a sign of life of a job of this queue. A dispatcher that still delivers the job
         renews only what it holds."""
-        if seconds is None or (not by_worker and (self.asked or self.until is None)):
+        seconds = queue.lease_seconds if touch.renew else None
+        if touch.lease_seconds is not None:
+            seconds = touch.lease_seconds
+        if seconds is None or (not touch.start and (self.asked or self.until is None)):
             return self
-        return Lease.given(self._not_before_given(now), seconds, asked=by_worker)
+        length_ms = round(seconds * 1000)
+        return Lease(self._not_before_given(now) + length_ms, length_ms, touch.start)
 
     def heard_of(self, now: Moment) -> Lease:
         """After the answer to the claim got lost, and its taker got it by asking again."""

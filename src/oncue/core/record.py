@@ -221,10 +221,7 @@ class Record:
             return refused
         if touch.start:
             self.state = TRANSITIONS[self.state, Verb.START]
-        seconds = touch.lease_seconds
-        if seconds is None and touch.renew:
-            seconds = queue.lease_seconds
-        self.lease = self.lease.touched(now, seconds, by_worker=touch.start)
+        self.lease = self.lease.touched(touch, queue, now)
         self.updated_at = now
         self.message = self.message if touch.message is None else touch.message
         self.percent = self.percent if touch.percent is None else touch.percent

@@ -87,10 +87,7 @@ class SqliteClaims(StorePart):
                 write = "heartbeat" if one.start else None
                 answers.append(refuse(tx, claim, one.epoch, write, now))
                 continue
-            seconds = one.lease_seconds
-            if seconds is None and one.renew:
-                seconds = known.of(claim.queue).lease_seconds
-            lease = claim.lease.touched(now, seconds, by_worker=one.start)
+            lease = claim.lease.touched(one, known.of(claim.queue), now)
             groups[*lease, one.message, one.percent, one.start].append(claim.n)
             heard.add(one.id)
             answers.append(Touched(lease.until, claim.cancel_requested))

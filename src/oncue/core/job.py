@@ -47,15 +47,16 @@ class NewJob(NamedTuple):
     60 and 60.0 had different ones. None: it is the same."""
 
 
-_RARE: Callable[[NewJob], tuple[Any, ...]] = itemgetter(
-    slice(NewJob._fields.index("owner"), NewJob._fields.index("replace"))
-)
-_NOTHING_RARE = (None, None, None, None, None, None, 0)
+RARE = slice(NewJob._fields.index("owner"), NewJob._fields.index("replace"))
+"""The fields that plain jobs leave out. Those before are in every job, those behind are not stored
+and say what to do about clashes."""
+_rare: Callable[[NewJob], tuple[Any, ...]] = itemgetter(RARE)
+_NOTHING_RARE = tuple(NewJob._field_defaults[name] for name in NewJob._fields[RARE])
 
 
 def are_plain(jobs: Iterable[NewJob]) -> bool:
     """Whether they have nothing but a queue, a due time, a payload and a priority."""
-    return all(map(_NOTHING_RARE.__eq__, map(_RARE, jobs)))
+    return all(map(_NOTHING_RARE.__eq__, map(_rare, jobs)))
 
 
 class Claimed(NamedTuple):

@@ -17,7 +17,7 @@ from oncue.core import payload as payloads
 from oncue.core.checks import choice, is_number, whole
 from oncue.core.duration import Duration
 from oncue.core.errors import InvalidInput
-from oncue.core.job import Job, JobFilter, NewJob
+from oncue.core.job import RARE, Job, JobFilter, NewJob
 from oncue.core.lifecycle import State
 from oncue.core.moment import Moment
 from oncue.core.queue import (
@@ -74,7 +74,6 @@ FIELDS = ["payload", *(name for name in JobFields.__annotations__ if name != "at
 # A job with only these fields takes the short way.
 _USUAL = frozenset({"payload", "queue", "due_at", "at", "delay", "priority"})
 _NO_MORE = tuple(NewJob._field_defaults.values())
-_GIVEN = tuple(name for name in NewJob._fields if name not in NewJob._field_defaults)
 _UNTOUCHED = tuple(Job._field_defaults.values())
 _SCHEDULED = State.SCHEDULED  # looked up once: an enumeration takes its time for it
 _DEFAULTS = {"queue": DEFAULT_QUEUE, "priority": 0, "if_exists": "keep"}
@@ -281,7 +280,7 @@ def as_stored(new: NewJob) -> Job:
     """The job as the store has it right after creation."""
     due, created = moment.to_datetime(new.due_at), moment.to_datetime(new.created_at)
     usual = (new.id, new.queue, _SCHEDULED, due, new.payload, new.priority, 0, created, created)
-    if new[len(_GIVEN) :] == _NO_MORE:
+    if new[RARE.start :] == _NO_MORE:
         # As `Job(…)`, which takes twice the time.
         return tuple.__new__(Job, usual + _UNTOUCHED)
     expires_at = moment.maybe_datetime(new.expires_at)

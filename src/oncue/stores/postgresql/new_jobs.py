@@ -15,7 +15,7 @@ from psycopg import errors
 
 from oncue.core.clash import why_held
 from oncue.core.errors import HeldByOthers
-from oncue.core.job import NewJob, are_plain
+from oncue.core.job import RARE, NewJob, are_plain
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.record import Record
@@ -48,7 +48,6 @@ OUTBOX_LOCK = -2
 _ID = itemgetter(NewJob._fields.index("id"))
 _QUEUE = itemgetter(NewJob._fields.index("queue"))
 _PLACE = itemgetter(*map(NewJob._fields.index, ("queue", "priority", "due_at")))
-_RARE = slice(NewJob._fields.index("owner"), NewJob._fields.index("epoch") + 1)
 Used = tuple[str, ...]
 """What a transaction can have used: an id, a key, or a new queue."""
 
@@ -225,7 +224,7 @@ class PgNewJobs(PgPart):
         }
         if not is_plain:
             names = ("owners", "keys", "expiries", "max_attempts", "timeouts", "digests", "epochs")
-            params |= {name: list(one) for name, one in zip(names, columns[_RARE], strict=True)}
+            params |= {name: list(one) for name, one in zip(names, columns[RARE], strict=True)}
         return "jobs", "insert_plain" if is_plain else "insert", params
 
     def _clashes(

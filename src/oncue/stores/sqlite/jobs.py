@@ -12,7 +12,7 @@ import apsw
 
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.cursor import MOST_ITEMS, Cursor
-from oncue.core.job import Diagnostic, History, Job, JobFilter, JobPage, NewJob, are_plain
+from oncue.core.job import RARE, Diagnostic, History, Job, JobFilter, JobPage, NewJob, are_plain
 from oncue.core.moment import LATEST, Moment
 from oncue.core.operations import OperationPages, history_with, start_of
 from oncue.ports.jobs import Clash
@@ -22,15 +22,14 @@ from oncue.stores.sqlite.fencing import held_claims, record
 from oncue.stores.sqlite.listing import page
 
 SQL = rows.load("jobs")
-_INSERTED = 13  # how many fields of NewJob are columns; the rest says what to do about clashes
 # Per-job work of a bulk insert, at the speed of C.
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
 _DUE_OF = itemgetter(NewJob._fields.index("due_at"))
 _PLACE_OF = itemgetter(*map(NewJob._fields.index, ("queue", "due_at")))
+_PLAIN, _INSERTED = RARE.start, RARE.stop  # fields of a plain job, and of any, that are columns
 _COLUMNS_OF = itemgetter(slice(_INSERTED))
-_ROWS = 64
-_PLAIN = 6  # how many fields a plain job has
 _PLAIN_OF = itemgetter(slice(_PLAIN))
+_ROWS = 64
 AT_ONCE = 1024  # jobs that one statement stores; apsw keeps no statement of more than 16 KB
 AT_ONCE_QUEUES = 8  # of which they may be
 

@@ -79,7 +79,7 @@ class SqliteChanges(StorePart):
         if not job_ids:
             return Changed({}, None)
         sought = {"ids": rows.sought(job_ids)}
-        worker_ranges.split_all(tx, "around", sought)
+        worker_ranges.split(tx, "around", sought)
         params = {
             **{name: getattr(change.wanted, name) for name in bulk.FILTERS},
             "now": now,

@@ -31,7 +31,7 @@ from oncue.stores.sqlite.settled import (
     remember_settled,
 )
 from oncue.stores.sqlite.taking import Taking, claimed_by
-from oncue.stores.sqlite.worker_ranges import completed_digest, split_all, whole_range
+from oncue.stores.sqlite.worker_ranges import completed_digest, whole_range
 
 SQL = rows.load("claims")
 
@@ -216,7 +216,7 @@ class _Settling(NamedTuple):
                     raise _NotAllAsExpected
         except _NotAllAsExpected:  # perhaps only because a range stands for their claims
             ids = rows.texts([one.id for _, one in items])
-            return split_all(tx, "around", {"ids": ids}) and self.complete_all(items)
+            return worker_ranges.split(tx, "around", {"ids": ids}) and self.complete_all(items)
         for [name] in bounded:
             self.db.tell_room(name)
         if queue is not None and not keep:

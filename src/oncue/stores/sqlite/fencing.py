@@ -10,9 +10,8 @@ from oncue.core.fencing import GONE, End, Ending, Held, Refused, late_write, ref
 from oncue.core.job import DIAGNOSTICS_KEPT, Diagnostic
 from oncue.core.lease import Lease
 from oncue.core.moment import Moment, from_datetime
-from oncue.stores.sqlite import rows
+from oncue.stores.sqlite import rows, worker_ranges
 from oncue.stores.sqlite.database import Database
-from oncue.stores.sqlite.worker_ranges import split_all
 
 SQL = rows.load("claims")
 
@@ -31,7 +30,7 @@ def held_claims(tx: rows.Tx, ids: Sequence[str]) -> dict[str, HeldRow]:
     took with many others has a claim of its own from now on."""
     found = seen_claims(tx, ids)
     covered = [one.id for one in found.values() if one.covered]
-    if covered and split_all(tx, "around", {"ids": rows.texts(covered)}):
+    if covered and worker_ranges.split(tx, "around", {"ids": rows.texts(covered)}):
         return seen_claims(tx, ids)
     return found
 
@@ -139,7 +138,7 @@ class Endings:
                 if due_at <= self._now:
                     back.add(held.queue)
         for queue in back:  # others could not tell this work from what a worker took together
-            split_all(self._tx, "of_queue", {"queue": queue})
+            worker_ranges.split(self._tx, "of_queue", {"queue": queue})
 
     def _keep_attempts(self, ended: Sequence[_Ended]) -> None:
         alike: dict[tuple[str, str | None], list[int]] = defaultdict(list)

@@ -130,7 +130,7 @@ class SqliteJobs(StorePart):
     def _clash(self, tx: rows.Tx, job: NewJob, now: Moment) -> Clash | None:
         held = rows.first(tx, SQL["digest"], {"id": job.id})
         if held is not None:
-            worker_ranges.split_all(tx, "around", {"ids": rows.texts([job.id])})
+            worker_ranges.split(tx, "around", {"ids": rows.texts([job.id])})
             row = rows.first(tx, SQL["get_even_hidden"], {"id": job.id})
             return Clash(of_same_id(job, held[0]), rows.job(row))
         if job.key is None:
@@ -139,7 +139,7 @@ class SqliteJobs(StorePart):
         if holder is None:
             return None
         params = {"id": holder[0]}
-        worker_ranges.split_all(tx, "around", {"ids": rows.texts(holder)})
+        worker_ranges.split(tx, "around", {"ids": rows.texts(holder)})
         existing = rows.job(rows.first(tx, SQL["get"], params))
         kind = of_same_key(job, existing.state)
         if kind == "replaced":

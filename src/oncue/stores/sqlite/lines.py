@@ -23,6 +23,14 @@ BACK_TOGETHER = 1000
 READ_TOGETHER = 64  # rows that are read before their size is looked at
 
 
+class Through(NamedTuple):
+    """The last place that a range covers, in the order in which jobs are handed over."""
+
+    through_line: int
+    through_due: Moment
+    through_id: str
+
+
 class OpenRange(NamedTuple):
     """How far a dispatcher's open claim goes, in the order of `ranges.sql: range`."""
 
@@ -37,8 +45,8 @@ class OpenRange(NamedTuple):
     fence: int
 
     @property
-    def through(self) -> tuple[int, Moment, str]:
-        return self.through_line, self.through_due, self.through_id
+    def through(self) -> Through:
+        return Through(self.through_line, self.through_due, self.through_id)
 
     def end_in(self, line: int) -> dict[str, Any] | None:
         """Due time and id of the last place that it covers in a line; None: it covers none."""

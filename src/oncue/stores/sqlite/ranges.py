@@ -12,12 +12,12 @@ from oncue.core.putoff import put_off_until
 from oncue.core.queue import Queue
 from oncue.ports.claims import RangeClaim
 from oncue.ports.sink import Refusal
-from oncue.stores.sqlite import lines, rows
+from oncue.stores.sqlite import lines, rows, worker_ranges
 from oncue.stores.sqlite.database import StorePart, writing
 from oncue.stores.sqlite.fencing import held_claims, record, remove
 from oncue.stores.sqlite.readying import limits, make_ready, worth_a_claim
 from oncue.stores.sqlite.settings import queue_settings
-from oncue.stores.sqlite.worker_ranges import OF_NO_WORKER, split_all
+from oncue.stores.sqlite.worker_ranges import OF_NO_WORKER
 
 SQL = rows.load("ranges")
 _PAYLOAD = Delivery._fields.index("payload")
@@ -50,7 +50,7 @@ class SqliteRanges(StorePart):
         self, tx: rows.Tx, limit: int, params: dict[str, Any], in_flight: Sequence[RangeClaim]
     ) -> RangeClaim:
         name, until, now = params["queue"], params["until"], params["now"]
-        split_all(tx, "of_queue", params)
+        worker_ranges.split(tx, "of_queue", params)
         held = lines.open_range(tx, name)
         continued = [one for one in in_flight if held is not None and one.fence == held.fence]
         if held is not None and not continued:
@@ -72,9 +72,8 @@ class SqliteRanges(StorePart):
             return RangeClaim(name)
         self.db.expected[name] = 0
         ready.spend(tx, name, len(jobs))
-        fence = _cover(
-            tx, params, held, (last_line, jobs[-1].due_at, jobs[-1].id), len(flying) + len(jobs)
-        )
+        through = lines.Through(last_line, jobs[-1].due_at, jobs[-1].id)
+        fence = _cover(tx, params, held, through, len(flying) + len(jobs))
         return RangeClaim(name, 0, fence, jobs, now)
 
     @writing
@@ -126,16 +125,14 @@ def _cover(
     tx: rows.Tx,
     params: dict[str, Any],
     held: lines.OpenRange | None,
-    through: tuple[int, Moment, str],
+    through: lines.Through,
     in_flight: int,
 ) -> int:
     """Open a range that goes so far, or go on with the one that is held. Its fence."""
     cutoff = params["until"]
     if held is not None:
         through, cutoff = max(through, held.through), max(cutoff, held.cutoff)
-    names = ("through_line", "through_due", "through_id")
-    reach = {**dict(zip(names, through, strict=True)), "cutoff": cutoff, "in_flight": in_flight}
-    reach |= OF_NO_WORKER
+    reach = {**through._asdict(), "cutoff": cutoff, "in_flight": in_flight, **OF_NO_WORKER}
     [fence] = rows.first(tx, SQL["open" if held is None else "go_on"], params | reach)
     return int(fence)
 

@@ -15,7 +15,7 @@ from oncue.core.operations import OperationPages
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker, in_order, share_out
 from oncue.stores.sqlite import rows, worker_ranges
-from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, first_jobs
+from oncue.stores.sqlite.lines import FIRST_WAITING_LINE, Through, first_jobs
 from oncue.stores.sqlite.readying import Ready
 
 SQL = rows.load("claims")
@@ -172,7 +172,7 @@ class Taking:
             "cutoff": self._now,
         }
         last = due[-1]
-        through = worker_ranges.Through(self._last_line, last.due_at, last.id)
+        through = Through(self._last_line, last.due_at, last.id)
         ns, ids = self._rows.ns(due), list(map(_ID, due))
         worker_ranges.open_range(self._tx, ns, ids, last.epoch, through, terms)
         return self._rows.with_operations(due)
@@ -194,7 +194,7 @@ def claimed_by(
     """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
     prefix = f"{nonce}/"
     params = {"prefix": prefix, "length": len(prefix), "now": now}
-    worker_ranges.split_all(tx, "of_nonce", params)
+    worker_ranges.split(tx, "of_nonce", params)
     reading = _Rows(tx)
     held: list[list[Claimed]] = [[] for _ in range(takers)]
     for *row, its_nonce in rows.fetch(tx, SQL["claimed_by"], params):

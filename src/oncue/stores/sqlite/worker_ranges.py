@@ -20,6 +20,7 @@ from oncue.core.fencing import Completions, Settlement
 from oncue.core.moment import Moment
 from oncue.stores.sqlite import rows
 from oncue.stores.sqlite.database import Database
+from oncue.stores.sqlite.lines import Through
 
 SQL = rows.load("worker_ranges")
 OPEN = rows.load("ranges")["open"]
@@ -28,14 +29,6 @@ OF_NO_WORKER: Mapping[str, None] = {"nonce": None, "ns": None, "jobs_digest": No
 HIDE = rows.load("claims")["hide"]
 COUNT_COVERED = rows.load("queues")["count_covered"]
 LEAST = 100  # jobs; fewer are claimed one by one
-
-
-class Through(NamedTuple):
-    """In the order in which jobs are handed over."""
-
-    through_line: int
-    through_due: Moment
-    through_id: str
 
 
 class WholeRange(NamedTuple):
@@ -61,8 +54,8 @@ def open_range(
     tx.execute(OPEN, {**terms, **through._asdict(), **its})
 
 
-def split_all(tx: rows.Tx, which: str = "all", params: Mapping[str, Any] | None = None) -> bool:
-    """Split all ranges of workers, or those that a statement finds. Whether there were some."""
+def split(tx: rows.Tx, which: str, params: Mapping[str, Any]) -> bool:
+    """Split the ranges of workers that a statement finds. Whether there were some."""
     found = rows.fetch(tx, SQL[which], params)
     for queue, *_ in found:
         tx.execute(SQL["split"], {"queue": queue})
@@ -85,7 +78,7 @@ def reading(db: Database, which: str = "all", **params: Any) -> Iterator[rows.Tx
         if not are_any:
             yield tx
     if are_any:
-        db.write(lambda tx: split_all(tx, which, params))
+        db.write(lambda tx: split(tx, which, params))
         with db.reading() as tx:
             yield tx
 

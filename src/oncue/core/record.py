@@ -19,6 +19,7 @@ from oncue.core.job import (
     DIAGNOSTICS_KEPT,
     Attempt,
     Claimed,
+    Delivery,
     Diagnostic,
     History,
     Job,
@@ -182,9 +183,7 @@ class Record:
         self, queue: Queue, taker: Taker, now: Moment, nonce: tuple[str, int], *, alone: bool
     ) -> None:
         """A worker claims it."""
-        timeout = self.timeout_seconds
-        if timeout is None:
-            timeout = queue.timeout_seconds
+        timeout = queue.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds
         self.state = TRANSITIONS[self.state, Verb.CLAIM]
         self.epoch += 1
         self.worker = taker.worker
@@ -365,6 +364,11 @@ class Record:
         instant = None if self.instant is None else stamp_of(self.instant)
         operations = tuple(self.operations.values())
         return Claimed(*_CLAIMED(self))._replace(operations=operations, instant=instant)
+
+    def as_delivery(self) -> Delivery:
+        """As a dispatcher delivers it that has taken it by a range."""
+        attempt = self.attempt + 1
+        return Delivery(self.id, self.due_at, self.payload, attempt, None, self.queue, self.owner)
 
     def as_lapse(self) -> Lapse:
         return Lapse(*_LAPSE(self))

@@ -14,7 +14,6 @@ from random import randrange
 from typing import NamedTuple
 
 from oncue.core.fencing import Refused
-from oncue.core.job import Delivery
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.record import Record
@@ -190,11 +189,7 @@ class DynamoRanges(DynamoEndings):
             return None
         sent = self._sent.setdefault((known.name, lease.shard, then.fence), {})
         sent.update((job.id, job) for job in sendable)
-        jobs = [job.record for job in sendable]
-        deliveries = [
-            Delivery(one.id, one.due_at, one.payload, one.attempt + 1, None, one.queue, one.owner)
-            for one in jobs
-        ]
+        deliveries = [job.record.as_delivery() for job in sendable]
         return RangeClaim(known.name, lease.shard, then.fence, deliveries, now)
 
     def _rooms(

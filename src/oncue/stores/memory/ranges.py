@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice, takewhile
 
-from oncue.core.job import Delivery
 from oncue.core.moment import Moment
 from oncue.core.queue import Queue
 from oncue.core.record import Record
@@ -56,10 +55,7 @@ class MemoryRanges(MemoryEndings):
             held.in_flight += len(records)
             for record in list(self._newly_covered(place, held)):
                 self._refile(record)
-            jobs = [
-                Delivery(one.id, one.due_at, one.payload, one.attempt + 1, None, name, one.owner)
-                for one in records
-            ]
+            jobs = [record.as_delivery() for record in records]
             return RangeClaim(name, place[1], self._fences[place], jobs, now)
 
     def _busy(

@@ -65,21 +65,23 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
     if app.settings["log_level"].origin == "default":
         # Deliveries to the sink `log:` are shown, also if nothing else is logged.
         logging.getLogger("oncue.sink.log").setLevel(logging.INFO)
-    server = None
-    if not engine_only:
-        from oncue.api.connections import ConnectionLimits
-        from oncue.api.descriptors import allow_open_files
-        from oncue.api.server import HttpServer
-
-        limits = ConnectionLimits(
-            connections=app.settings["max_connections"].value,
-            unread_bytes=app.settings["max_unread_mib"].value * MIB,
-        )
-        allow_open_files(limits.connections)
-        server = HttpServer(cue, host, port, limits=limits)
+    server = None if engine_only else _http_server(app, host, port)
     _spare_collector()
     _run(cue, server, no_engine)
     output.note("Stopped.")
+
+
+def _http_server(app: App, host: str, port: int) -> HttpServer:
+    from oncue.api.connections import ConnectionLimits
+    from oncue.api.descriptors import allow_open_files
+    from oncue.api.server import HttpServer
+
+    limits = ConnectionLimits(
+        connections=app.settings["max_connections"].value,
+        unread_bytes=app.settings["max_unread_mib"].value * MIB,
+    )
+    allow_open_files(limits.connections)
+    return HttpServer(app.scheduler, host, port, limits=limits)
 
 
 def _spare_collector() -> None:

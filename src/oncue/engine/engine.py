@@ -76,8 +76,7 @@ class Engine:
         self.keeper = Keeper(clock)
         self.reclaimer = TickReclaimer(node, tick_seconds) if tick_seconds else Reclaimer(node)
         self.pruner = Pruner(node)
-        early_ms = round(self._ahead_seconds * 1000)
-        self.recurrer = Recurrer(node, self._publish_occurrences, early_ms)
+        self.recurrer = Recurrer(node, self._publish_occurrences, round(1000 * self._ahead_seconds))
         self._open_sink = open_sink
         self._collector: Collector | None = None
         self._routes: dict[str, SinkRoute] = {}  # replaced, never changed: listeners read it

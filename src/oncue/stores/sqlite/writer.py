@@ -326,11 +326,7 @@ class Writer:
             self._owner = threading.get_ident()
             self._begun()
             for call in calls:
-                try:
-                    outcome.answers.append(self._answer(call))
-                except BaseException as error:
-                    outcome.failure = error
-                    raise
+                self._answer(call, outcome)
             self._owner = None
             outcome.stored = True  # the last step before the commit
             connection.execute("COMMIT")
@@ -351,14 +347,16 @@ class Writer:
         self._committed()
 
     @staticmethod
-    def _answer(call: Callable[[], Any]) -> tuple[Any, OncueError | None]:
-        """The value of a call, or its refusal: what it recorded is part of the transaction."""
+    def _answer(call: Callable[[], Any], outcome: _Outcome) -> None:
+        """Note the value of a call, or its refusal: what it recorded is part of the transaction.
+        Anything else that it raises ends the transaction."""
         try:
-            return call(), None
-        except StoreError:
-            raise
-        except OncueError as refusal:
-            return None, refusal
+            outcome.answers.append((call(), None))
+        except BaseException as error:
+            if isinstance(error, StoreError) or not isinstance(error, OncueError):
+                outcome.failure = error
+                raise
+            outcome.answers.append((None, error))
 
     def _sync(self, *, full: bool) -> None:
         """Whether commits wait for the disk. Asked for before each transaction, since Ctrl-C may

@@ -15,7 +15,8 @@ from oncue import stores
 from oncue.api.inline import InlineService, whole_request
 from oncue.api.request import HttpAnswer
 from oncue.api.routes import ROUTES
-from oncue.cli.app import cli, exit_code
+from oncue.cli.app import cli
+from oncue.cli.failures import exit_code
 from oncue.client.errors import error_of
 from oncue.clock import FakeClock
 from oncue.core.errors import NotSupported

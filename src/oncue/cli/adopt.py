@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, Command, Decorator, Group, store_only
+from oncue.cli.app import App, Command, Decorator, Group, store_only
+from oncue.cli.failures import EXIT_FAILED
 from oncue.cli.nouns import dry_run_option
 from oncue.cli.progress import ProgressBar, counted
 

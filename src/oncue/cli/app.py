@@ -20,6 +20,7 @@ import click
 
 from oncue import __version__, config
 from oncue.cli import terminal
+from oncue.cli.failures import EXIT_FAILED, EXIT_INTERRUPTED, exit_code, sentence
 from oncue.cli.group import Group as Group
 from oncue.cli.group import show_examples
 from oncue.core import errors
@@ -28,9 +29,6 @@ from oncue.core.redaction import HIDDEN, redacted, shown_url
 if TYPE_CHECKING:
     from oncue.client import Client
     from oncue.scheduler import Scheduler
-
-EXIT_FAILED = 1  # the command ran and the answer is no
-EXIT_INTERRUPTED = 130
 
 COMMANDS = {
     "jobs": "oncue.cli.jobs:jobs",
@@ -359,41 +357,6 @@ def _explained(refusal: errors.AccessDenied, app: App) -> errors.AccessDenied:
 def discard_output() -> None:
     """What is still buffered would fail once more at the very end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def sentence(error: errors.OncueError) -> str:
-    """What went wrong, the place named as on the command line: /retry/max_seconds is --retry-max
-    there, /rate_per_second is --rate."""
-    if not isinstance(error, errors.InvalidInput) or not error.pointer.startswith(("/", "?")):
-        return str(error)
-    field, _, rest = error.pointer[1:].partition("/")
-    if field == "payload":
-        place = "PAYLOAD" + (f" /{rest}" if rest else "")
-    else:
-        option = error.pointer[1:].removesuffix("_per_second").removesuffix("_seconds")
-        place = "--" + option.translate(_DASHES)
-    return f"{place}: {error.detail}"
-
-
-_DASHES = str.maketrans("/_", "--")
-
-
-_EXIT_CODES = {
-    errors.InvalidInput: 2,
-    errors.NotFound: 3,
-    errors.Conflict: 4,
-    errors.AccessDenied: 6,  # before errors.ServerError, which it is too
-    errors.NotSupported: 5,
-    errors.StoreError: 5,
-    errors.ServerError: 5,
-}
-
-
-def exit_code(error: errors.OncueError) -> int:
-    """As the table in docs/cli.md says."""
-    return next(
-        (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), EXIT_FAILED
-    )
 
 
 def _say(text: str, code: int) -> int:

@@ -18,7 +18,8 @@ import oncue.aws
 from oncue.aws import HANDLERS, sandbox
 from oncue.aws.invocation import LocalContext, scheduled_event
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, Finite, store_only
+from oncue.cli.app import App, Finite, store_only
+from oncue.cli.failures import EXIT_FAILED
 from oncue.clock import SystemClock
 from oncue.core.errors import OncueError
 from oncue.core.text import suggestion

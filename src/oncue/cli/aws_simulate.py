@@ -9,8 +9,9 @@ import click
 
 from oncue.aws.prices import PRICES
 from oncue.cli import amounts, output
-from oncue.cli.app import EXIT_FAILED, App, Finite, storeless
+from oncue.cli.app import App, Finite, storeless
 from oncue.cli.cost import money, payload_bytes, priced_region
+from oncue.cli.failures import EXIT_FAILED
 from oncue.cli.progress import ProgressBar, counted
 from oncue.clock import SystemClock
 

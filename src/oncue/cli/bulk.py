@@ -12,7 +12,8 @@ import click
 import msgspec
 
 from oncue.cli import listing, output
-from oncue.cli.app import EXIT_INTERRUPTED, App, Command, Cue
+from oncue.cli.app import App, Command, Cue
+from oncue.cli.failures import EXIT_INTERRUPTED
 from oncue.cli.nouns import confirm, require_terminal
 from oncue.cli.progress import ProgressBar, counted
 from oncue.core.bulk import FILTERS, BulkOutcome

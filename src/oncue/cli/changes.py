@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from oncue.cli import bulk, output
-from oncue.cli.app import App, Command, Cue, common, exit_code
+from oncue.cli.app import App, Command, Cue, common
 from oncue.cli.bulk import JobsCommand
+from oncue.cli.failures import exit_code
 from oncue.cli.nouns import confirm, dry_run_option, require_terminal, yes_option
 from oncue.core.bulk import BulkChange, BulkVerb
 from oncue.core.errors import Conflict, IllegalState, OncueError, ServerError, StoreError

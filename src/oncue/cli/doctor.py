@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from oncue.cli import findings, output, server, server_findings
-from oncue.cli.app import EXIT_FAILED, App, Cue, common, sentence
+from oncue.cli.app import App, Cue, common
+from oncue.cli.failures import EXIT_FAILED, sentence
 from oncue.cli.findings import Checks, DoctorFinding, bad, checked, ok
 from oncue.cli.progress import counted
 from oncue.core.errors import OncueError

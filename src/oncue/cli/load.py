@@ -16,7 +16,8 @@ import click
 import msgspec
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, common
+from oncue.cli.app import App, common
+from oncue.cli.failures import EXIT_FAILED
 from oncue.cli.nouns import answer
 from oncue.cli.progress import ProgressBar
 from oncue.core.errors import InvalidInput, ServerError, StoreError

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import click
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, Command, Cue, Decorator, common
+from oncue.cli.app import App, Command, Cue, Decorator, common
+from oncue.cli.failures import EXIT_FAILED
 from oncue.core.errors import NotFound
 from oncue.core.text import quoted, suggestion
 

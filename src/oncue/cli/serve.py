@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from oncue.cli import output
-from oncue.cli.app import EXIT_FAILED, App, refuse_json, setting, with_store
+from oncue.cli.app import App, refuse_json, setting, with_store
+from oncue.cli.failures import EXIT_FAILED
 from oncue.cli.progress import StatusLine, counted
 from oncue.cli.queues import lateness
 from oncue.cli.stopping import Stopping, end_at_once

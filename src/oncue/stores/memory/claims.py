@@ -76,13 +76,10 @@ class MemoryClaims(MemoryState):
             chosen += found
         return chosen
 
-    def _first_ones(
-        self, queue: str, limit: int, until: Moment, *, ahead: bool | None = None
-    ) -> list[Record]:
-        """The jobs to hand over next, of those due by `until`. `ahead`: only reclaimed ones, or
-        only the others."""
+    def _first_ones(self, queue: str, limit: int, until: Moment, *, ahead: bool) -> list[Record]:
+        """The jobs to hand over next, of those due by `until`: reclaimed ones, or the others."""
         due = (self._records[turn.id] for turn in self._lines[queue] if turn.due_at <= until)
-        return list(islice((one for one in due if ahead in (None, one.ahead)), limit))
+        return list(islice((one for one in due if one.ahead == ahead), limit))
 
     def _take_over(self, queue: str, now: Moment) -> None:
         """Take shards away from dispatchers whose lease has ended."""

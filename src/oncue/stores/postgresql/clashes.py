@@ -89,7 +89,7 @@ def _holder_of_key(schema: str, new: NewJob, patience_ms: int | None) -> Steps[F
 
 
 def locking(
-    schema: str, job_ids: Sequence[str], whole: Sequence[str] = (), *, free: bool = False
+    schema: str, job_ids: Sequence[str], whole: Sequence[str], *, free: bool = False
 ) -> Steps[dict[str, FiledRow]]:
     """These jobs, locked, some with their payloads; no range comes to cover one of them before the
     end of the transaction. With `free`, without those that others have locked."""

@@ -173,13 +173,12 @@ def asked_holders(queues: Sequence[str], keys: Sequence[str]) -> Asked:
     return "jobs", "holders_of_keys", {"queues": Texts.of(queues), "keys": Texts.of(keys)}
 
 
-def lock(
-    tx: PgTx, job_ids: Iterable[str], whole: Iterable[str] = (), *, free: bool = False
-) -> dict[str, FiledRow]:
-    """The same, and nobody else changes them until the end of the transaction. In the order of
-    their ids, against deadlocks. With `free`, without those that others have locked."""
+def lock(tx: PgTx, job_ids: Iterable[str], *, free: bool = False) -> dict[str, FiledRow]:
+    """These jobs without their payloads. Nobody else changes them until the end of the transaction.
+    They are locked in the order of their ids, against deadlocks. With `free`, without those that
+    others have locked."""
     statement = "lock_free_by_ids" if free else "lock_by_ids"
-    found = tx.rows("jobs", statement, by_ids(job_ids, whole))
+    found = tx.rows("jobs", statement, by_ids(job_ids))
     return {row[0]: read_stored(row) for row in found}
 
 

@@ -34,18 +34,18 @@ AT_ONCE = 1024  # jobs that one statement stores; apsw keeps no statement of mor
 AT_ONCE_QUEUES = 8  # of which they may be
 
 
-def _many_rows(statement: str, count: int) -> str:
-    """An INSERT of one row, with numbered parameters, as one of so many."""
+def _many_rows(statement: str) -> str:
+    """An INSERT of one row, with numbered parameters, as one of `_ROWS`."""
     head, _, row = statement.rstrip(";").rpartition("VALUES ")
     numbered = re.sub(r"\?(\d+)", r"?{\1}", row)
     places = (
         [""] + [str(n * _INSERTED + place) for place in range(1, _INSERTED + 1)]
-        for n in range(count)
+        for n in range(_ROWS)
     )
     return f"{head}VALUES {', '.join(numbered.format(*place) for place in places)}"
 
 
-_INSERT_ROWS = _many_rows(SQL["insert"], _ROWS)
+_INSERT_ROWS = _many_rows(SQL["insert"])
 
 
 class SqliteJobs(StorePart):

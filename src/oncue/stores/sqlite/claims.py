@@ -180,15 +180,15 @@ class _Settling(NamedTuple):
     """Those whose queue keeps no history."""
 
     def complete_range(self, settlements: Sequence[Settlement]) -> bool:
-        """Complete all jobs that a worker took by a range. False: these are others, and nothing was
-        done."""
+        """Complete all jobs of the range of a worker. False: the settlements are not those of a
+        whole range, and nothing was done."""
         digest = completed_digest(settlements)
         whole = None if digest is None else whole_range(self.tx, digest)
         if digest is None or whole is None:
             return False
         queue = self.settings.of(whole.queue)
         worker_ranges.complete(self.tx, whole, self.now, keep=queue.keeps_history)
-        self.db.tell(queue.name, 0)  # what has come into the range meanwhile can be taken now
+        self.db.tell(queue.name, 0)  # jobs that came into the range meanwhile can be taken now
         if not queue.keeps_history:
             remember_range(self.tx, digest, queue.lease_seconds, self.now)
         return True
@@ -214,7 +214,7 @@ class _Settling(NamedTuple):
             with tx:  # a savepoint
                 if self._complete(items, queue, keep=keep) != len(items):
                     raise _NotAllAsExpected
-        except _NotAllAsExpected:  # perhaps only because a range stands for their claims
+        except _NotAllAsExpected:  # perhaps because the range of a worker covers some of them
             ids = rows.texts([one.id for _, one in items])
             return worker_ranges.split(tx, "around", {"ids": ids}) and self.complete_all(items)
         for [name] in bounded:

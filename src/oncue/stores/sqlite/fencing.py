@@ -26,8 +26,8 @@ _read_held = rows.reader(HeldRow)
 
 
 def held_claims(tx: rows.Tx, ids: Sequence[str]) -> dict[str, HeldRow]:
-    """The rows of these jobs, by id; what is not there is missing. For writers: a job that a worker
-    took with many others has a claim of its own from now on."""
+    """The rows of those of these jobs that exist, by id, for writers. A range of a worker that
+    covers one of them is split, so that the job has a claim of its own."""
     found = seen_claims(tx, ids)
     covered = [one.id for one in found.values() if one.covered]
     if covered and worker_ranges.split(tx, "around", {"ids": rows.texts(covered)}):
@@ -36,7 +36,7 @@ def held_claims(tx: rows.Tx, ids: Sequence[str]) -> dict[str, HeldRow]:
 
 
 def seen_claims(tx: rows.Tx, ids: Sequence[str]) -> dict[str, HeldRow]:
-    """The same for readers."""
+    """The same for readers: no range is split."""
     if not ids:
         return {}
     return {row[0]: _held(row) for row in rows.fetch(tx, SQL["held"], {"ids": rows.texts(ids)})}
@@ -137,7 +137,7 @@ class Endings:
                 self._db.tell(held.queue, due_at)
                 if due_at <= self._now:
                     back.add(held.queue)
-        for queue in back:  # others could not tell this work from what a worker took together
+        for queue in back:  # else a worker's range would cover these jobs
             worker_ranges.split(self._tx, "of_queue", {"queue": queue})
 
     def _keep_attempts(self, ended: Sequence[_Ended]) -> None:

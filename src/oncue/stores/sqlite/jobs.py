@@ -26,12 +26,12 @@ SQL = rows.load("jobs")
 _QUEUE_OF = itemgetter(NewJob._fields.index("queue"))
 _DUE_OF = itemgetter(NewJob._fields.index("due_at"))
 _PLACE_OF = itemgetter(*map(NewJob._fields.index, ("queue", "due_at")))
-_PLAIN, _INSERTED = RARE.start, RARE.stop  # fields of a plain job, and of any, that are columns
+_PLAIN, _INSERTED = RARE.start, RARE.stop  # how many columns: of a plain job, of any job
 _COLUMNS_OF = itemgetter(slice(_INSERTED))
 _PLAIN_OF = itemgetter(slice(_PLAIN))
 _ROWS = 64
 AT_ONCE = 1024  # jobs that one statement stores; apsw keeps no statement of more than 16 KB
-AT_ONCE_QUEUES = 8  # of which they may be
+AT_ONCE_QUEUES = 8  # queues that such jobs may belong to
 
 
 def _many_rows(statement: str) -> str:
@@ -150,8 +150,8 @@ class SqliteJobs(StorePart):
 
 
 def _in_order(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-    """In that of the index of what waits: then jobs that are due at random times change each page
-    of it once, not once for each job."""
+    """In the order of the index of waiting jobs. Then jobs with random due times change each page
+    of the index once, not once for each job."""
     if len(jobs) == 1:
         return jobs
     is_one_queue = len(set(map(_QUEUE_OF, jobs))) == 1
@@ -159,13 +159,13 @@ def _in_order(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
 
 
 def _places(count: int) -> int:
-    """As many, or more: a power of two, so that there are few different statements."""
+    """The next power of two, so that there are few different statements."""
     return 1 << (count - 1).bit_length()
 
 
 @cache
 def _insert_in(places: int, names: int) -> str:
-    """The statement with so many places for jobs, and for names of queues."""
+    """The INSERT with so many places for jobs and for names of queues."""
     row = "(" + ",".join("?" * _PLAIN) + ")"
     statement = SQL["insert_at_once"].replace(row, ",".join([row] * places))
     return statement.replace("IN (?)", f"IN ({','.join('?' * names)})")

@@ -100,8 +100,8 @@ def first_jobs(
     limit: int,
     payload: int,
 ) -> Iterator[tuple[int, list[Any]]]:
-    """The first rows that the statement finds in these lines, no more than fit in memory: some at a
-    time, with their line. `payload` is the number of that column."""
+    """The first rows that the statement finds in these lines, in groups, each with its line. No
+    more rows than fit in memory. `payload` is the number of that column."""
     room, payload_of = rows.BATCH_BYTES, itemgetter(payload)
     for line in lines:
         cursor = tx.execute(statement, {**params, "line": line, "limit": limit})

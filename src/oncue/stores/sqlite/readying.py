@@ -107,8 +107,8 @@ def make_ready(
     """Before jobs of a queue are taken that are due by `until`: room for at most `limit` of them. A
     range whose lease has ended is closed. If there is room and something waits, what has expired is
     cancelled, and put-off jobs are in line again. Else nothing is changed, as if the claim had only
-    looked. Usually there is nothing to change, and one statement tells so. `in_flight`: the open
-    range is the caller's, who has these jobs in flight; the others in it can be taken."""
+    looked. Usually there is nothing to change, and one statement tells so. `in_flight`: the
+    caller holds the open range and has these jobs in flight; the others in it can be taken."""
     params = {"queue": queue, "until": until, "now": now, "dispatcher": None}
     lapsed, expired, returning = rows.first(tx, RANGES["to_change"], params)
     if lapsed and in_flight is None:

@@ -65,8 +65,8 @@ def texts(values: Iterable[str]) -> Any:
 
 
 def sought(job_ids: Iterable[str]) -> Any:
-    """The same for ids that no job need have: none has a NUL in it, which `carray` refuses, nor is
-    one empty."""
+    """The same for ids that callers chose. One with a NUL, which `carray` refuses, is replaced by
+    the empty id: no job has either."""
     return texts("" if "\0" in job_id else job_id for job_id in job_ids)
 
 

@@ -44,7 +44,7 @@ def remember_settled(tx: rows.Tx, gone: Sequence[Departed], now: Moment) -> None
 
 
 def remember_range(tx: rows.Tx, digest: bytes, lease_seconds: float, now: Moment) -> None:
-    """The same for all jobs of a worker's range, which were completed."""
+    """Keep as one row that all jobs of a worker's range were completed."""
     _remember(tx, array("I", [crc32(digest)]), digest.hex(), lease_seconds, now)
 
 

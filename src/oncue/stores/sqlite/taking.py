@@ -1,4 +1,4 @@
-"""What one claim of workers takes in SQLite."""
+"""Taking due jobs for workers in SQLite: a claim for each job, or one record for all of them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _claimed: Callable[[Any], Claimed] = partial(tuple.__new__, Claimed)  # twice as
 
 
 class _Rows:
-    """Rows of `claimed_columns`, as claims. A batch has thousands, so the rows are let go at once,
-    and only that is kept which a claim does not have."""
+    """Makes claims of rows of `claimed_columns`. A batch has thousands of rows, so they are not
+    kept: only their numbers are, which claims do not have."""
 
     def __init__(self, tx: rows.Tx) -> None:
         self._tx = tx
@@ -39,7 +39,7 @@ class _Rows:
         self._may_have_operations: dict[str, int] = {}
 
     def claims(self, found: Sequence[Any]) -> list[Claimed]:
-        """Without their operations."""
+        """The claims of these rows, without their operations."""
         claims = [_claimed(row[:-2] + _NO_OPERATIONS) for row in found]
         self._read += claims
         self._ns += map(_N, found)
@@ -48,7 +48,7 @@ class _Rows:
         return claims
 
     def ns(self, claims: Sequence[Claimed]) -> Sequence[int]:
-        """Of some of them, once all are read."""
+        """The row numbers of some of the claims. To be called once all rows were read."""
         if len(claims) == len(self._ns):
             return self._ns
         return [self._n_of[one.id] for one in claims]
@@ -58,7 +58,7 @@ class _Rows:
         return dict(zip(map(_ID, self._read), self._ns, strict=True))
 
     def with_operations(self, claims: list[Claimed]) -> list[Claimed]:
-        """Those of one answer."""
+        """The claims of one taker, with their operations."""
         if not self._may_have_operations:
             return claims
         pages = OperationPages()
@@ -73,7 +73,7 @@ class _Rows:
 
 
 class Taking:
-    """What one call takes."""
+    """Takes jobs for the takers of one call."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Taking:
         self._claims: list[dict[str, Any]] = []  # the parameters of `claims.sql: claim`
 
     def take_all(self, takers: Sequence[Taker], nonce: str) -> list[list[Claimed]]:
-        """The claims of each of them."""
+        """Claim due jobs. The claims of each taker."""
         shares = share_out(takers, self._first)
         if len(takers) == 1 and self._is_range(takers[0], shares[0]):
             return [self._take_range(takers[0], list(shares[0]), f"{nonce}/0")]

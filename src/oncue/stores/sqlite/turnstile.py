@@ -55,7 +55,7 @@ class Turnstile:
 
     def enter(self) -> None:
         """Wait for a turn, but not for ever."""
-        self.patient = True  # Ctrl-C may have left it otherwise
+        self.patient = True  # Ctrl-C may have left it False
         if self._taken():
             return
         began = _monotonic()
@@ -73,8 +73,8 @@ class Turnstile:
             self._held = False
 
     def is_free(self) -> bool:
-        """Whether nobody waits for a turn. No other thread runs meanwhile, as one would with
-        `fcntl`."""
+        """Whether no process waits for a turn. During the call no other thread gets the
+        interpreter; with `fcntl` one would."""
         if self._file is None:
             return True
         flock, why = _flock()
@@ -112,8 +112,8 @@ class Turnstile:
 
 @cache
 def _flock() -> tuple[Any, Any]:
-    """The function of the system, called without letting other threads run, and what tells why it
-    failed."""
+    """`flock` of the system, which keeps the interpreter during the call, and a function that
+    returns the number of its last error."""
     import ctypes  # takes milliseconds, which not every program needs
 
     return ctypes.PyDLL(None, use_errno=True).flock, ctypes.get_errno

@@ -138,9 +138,9 @@ class Watching:
         return None in self._news
 
     def begun(self) -> bool:
-        """A transaction begins. News that is there was left by a call that was interrupted or
-        failed, and that may have stored something. Whether that is so, or another process has
-        committed since the last transaction here."""
+        """At the beginning of a transaction: whether something may have been stored since the last
+        one here that this process does not know of. Another process has committed; or a call was
+        interrupted or failed after it had noted news, and they are still there."""
         undone = bool(self._news)
         if undone:
             self._news = {None: 0}
@@ -165,8 +165,8 @@ class Watching:
         self._news.clear()
 
     def committed_at_once(self) -> bool:
-        """As `committed`, after a transaction of one statement, which has no beginning. Whether
-        another process has committed since the transaction before it."""
+        """As `committed`, after a transaction of one statement, for which `begun` was not called.
+        Whether another process has committed since the transaction before it."""
         seen = self._commits_seen
         others = seen is None or self._writer.connection.data_version() != seen + 1
         self._others_wrote = self._others_wrote or others

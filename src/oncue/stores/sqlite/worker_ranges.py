@@ -1,10 +1,11 @@
 """Many jobs that a worker has taken together in SQLite, claimed by one record.
 
-A batch handler takes thousands of jobs, and they are settled by one call. Meanwhile the range of
-their queue stands for all of their claims. Nobody sees that: whoever looks at such a job or writes
-about it (a listing, a heartbeat, a failure, a cancel) first splits the range. Then each job has the
-claim that it would have had, and all goes on as if they had been claimed one by one. The range is
-split at the end of its lease, too, and before a claim if another job has come into it.
+A batch handler takes thousands of jobs, and they are settled by one call. Until then, the range of
+their queue stands for all of their claims, and their rows are unchanged. This cannot be seen from
+outside: code that reads or writes such a job (a listing, a heartbeat, a failure, a cancel) splits
+the range first. That gives each job the claim that it would have had if the jobs had been claimed
+one by one. The range is also split at the end of its lease, and before a claim if another job has
+come into it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LEAST = 100  # jobs; fewer are claimed one by one
 
 
 class WholeRange(NamedTuple):
-    """The range that a worker settles, with all its jobs."""
+    """A range that is settled by its worker: all its jobs by one call."""
 
     queue: str
     worker: str
@@ -48,10 +49,10 @@ def open_range(
     through: Through,
     terms: Mapping[str, Any],
 ) -> None:
-    """Claim these jobs: all that are due in their queue up to a place, except what has expired. No
-    range is open there. `terms` are those of the claim."""
-    its = {"ns": rows.to_json(ns), "jobs_digest": _digest(ids, epoch), "in_flight": len(ns)}
-    tx.execute(OPEN, {**terms, **through._asdict(), **its})
+    """Claim these jobs: all jobs of their queue that are due up to a place and have not expired. No
+    range of the queue is open. `terms`: the other parameters of `ranges.sql: open`."""
+    jobs = {"ns": rows.to_json(ns), "jobs_digest": _digest(ids, epoch), "in_flight": len(ns)}
+    tx.execute(OPEN, {**terms, **through._asdict(), **jobs})
 
 
 def split(tx: rows.Tx, which: str, params: Mapping[str, Any]) -> bool:
@@ -63,8 +64,8 @@ def split(tx: rows.Tx, which: str, params: Mapping[str, Any]) -> bool:
 
 
 def split_if_others_came(tx: rows.Tx, queue: str) -> None:
-    """Before jobs of a queue are claimed: others than those of the range may be in it now, and only
-    they can be taken."""
+    """Before jobs of a queue are claimed: split its range if other jobs have come into it, because
+    these can be taken."""
     for _, count in rows.fetch(tx, SQL["of_queue"], {"queue": queue}):
         if count < tx.execute(COUNT_COVERED, {"queue": queue}).get:
             tx.execute(SQL["split"], {"queue": queue})
@@ -72,7 +73,7 @@ def split_if_others_came(tx: rows.Tx, queue: str) -> None:
 
 @contextmanager
 def reading(db: Database, which: str = "all", **params: Any) -> Iterator[rows.Tx]:
-    """A connection for reading, after all ranges of workers were split that a statement finds."""
+    """A connection for reading. The ranges of workers that a statement finds are split before."""
     with db.reading() as tx:
         are_any = rows.first(tx, SQL[which], params) is not None
         if not are_any:
@@ -89,8 +90,8 @@ def next_lapse(tx: rows.Tx) -> Moment | None:
 
 
 def completed_digest(settlements: Sequence[Settlement]) -> bytes | None:
-    """Of the jobs that a worker completes together, if they may be all jobs of a range, in the
-    order in which they were claimed; else None."""
+    """The digest of jobs that a worker completes together, in the order in which they were claimed.
+    None: they cannot be all jobs of a range."""
     if not isinstance(settlements, Completions) or len(settlements) < LEAST:
         return None
     epochs = set(settlements.epochs)
@@ -103,8 +104,9 @@ def whole_range(tx: rows.Tx, jobs_digest: bytes) -> WholeRange | None:
 
 
 def complete(tx: rows.Tx, whole: WholeRange, now: Moment, *, keep: bool) -> None:
-    """Complete all jobs of a range: since they were claimed, nothing was written about them. Unless
-    they are kept, those go whose ids were not chosen by clients."""
+    """Complete all jobs of a range. Their rows are as they were before the claim: any other write
+    would have split the range. Without `keep` they are removed; one whose id was chosen by a client
+    is hidden."""
     ns = msgspec.json.decode(whole.ns, type=list[int])
     params = {**whole._asdict(), "ns": rows.numbers(ns), "now": now}
     if keep:

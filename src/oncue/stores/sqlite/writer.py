@@ -30,9 +30,10 @@ GROUP_LIMIT = 1024  # calls that share one commit, so that no caller waits for a
 
 
 class _Outcome:
-    """What became of a transaction. `answers`, the values of its calls or the refusals they raised,
-    hold if it was `stored`. If a call raised anything else, that is `failure`, nothing was stored,
-    and there are answers of the calls before it. `trouble` says why it was not stored."""
+    """The outcome of a transaction. `answers` are the values of its calls, or the refusals they
+    raised; they hold if it was `stored`. `failure` is anything else that a call raised: then
+    nothing was stored, and there are answers of the calls before it only. `trouble` says why it was
+    not stored."""
 
     __slots__ = ("answers", "failure", "stored", "trouble")
 
@@ -160,8 +161,8 @@ class Writer:
         process and no other thread writes now. Whether it was done; if not, nothing was changed,
         and it is to be done by `run`.
 
-        For callers beside a busy thread: during each statement that thread gets the interpreter,
-        and then keeps it for milliseconds. Here that is during one statement instead of three."""
+        For callers beside a busy thread: it gets the interpreter during each statement, and keeps
+        it for milliseconds. Here that happens once; with BEGIN and COMMIT, three times."""
         if self.inside or self._lock.locked() or not self._queue.empty():
             return False
         with self._lock:

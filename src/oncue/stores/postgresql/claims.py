@@ -200,8 +200,8 @@ class PgClaims(PgTouches):
         now: Moment,
         nonce: str,
     ) -> list[Claimed]:
-        """The first jobs of the only line that has some, for the only taker, in one journey: the
-        end of the transaction. As `share_out` has it."""
+        """The first jobs of the only line that has due ones, claimed for the only taker: as many as
+        `share_out` gives it. One journey, with which the transaction ends."""
         most = min(room, taker.limit, taker.reclaimed_limit if line.is_reclaimed else taker.limit)
         if most <= 0:
             return []
@@ -303,7 +303,7 @@ def _beginning(queue: str, line: LineHead) -> dict[str, Any]:
 
 
 def _terms(queue: Queue, taker: Taker) -> tuple[int, float | None]:
-    """For how many milliseconds a job is leased, and after how many seconds it takes too long."""
+    """The length of the lease in milliseconds, and the timeout of the attempt in seconds."""
     timeout = queue.timeout_seconds
     # An array is of one type: a setting may be 30 as well as 2.5.
     return taker.lease_ms(queue), None if timeout is None else float(timeout)

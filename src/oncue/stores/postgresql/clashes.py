@@ -1,5 +1,5 @@
-"""What new jobs clash with, and how waiting jobs are locked: as steps, which are the same in
-transactions of the store and in those of callers."""
+"""Find the jobs that new ones clash with, and lock waiting jobs. Both are steps, which are the same
+in transactions of the store and in those of callers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def clashing(
     now: Moment,
     patience_ms: int | None = None,
 ) -> Steps[Clash | None]:
-    """What a job clashes with; None: what it clashed with is gone, and it is stored now. Raises
-    `SerializationFailure` if somebody else was quicker: it is to be looked at again."""
+    """The clash of a new job that was not stored. None: the other job is gone meanwhile, and the
+    new one is stored now. Raises `SerializationFailure` if another transaction was quicker: then
+    the steps are to be repeated."""
     found = yield from _found(new.id)
     if found is not None:
         return same_id(new, found)
@@ -54,7 +55,7 @@ def same_key(new: NewJob, holder: FiledRow) -> Clash:
 
 
 def new_ranks(new: NewJob, clash: Clash | None) -> list[int]:
-    """In which a job may wait from now on: the new one, or the one that it replaces."""
+    """The ranks in which a job may wait from now on: the new one, or the one that it replaces."""
     if clash is None:
         return [rank_of(new.priority, ahead=False)]
     if clash.kind != "replaced":
@@ -91,8 +92,9 @@ def _holder_of_key(schema: str, new: NewJob, patience_ms: int | None) -> Steps[F
 def locking(
     schema: str, job_ids: Sequence[str], whole: Sequence[str], *, free: bool = False
 ) -> Steps[dict[str, FiledRow]]:
-    """These jobs, locked, some with their payloads; no range comes to cover one of them before the
-    end of the transaction. With `free`, without those that others have locked."""
+    """Lock these jobs, and read them: those in `whole` with their payloads. No range comes to cover
+    one of them before the end of the transaction. With `free`, without those that others have
+    locked."""
     known: set[int] = set()
     while True:
         places = yield "jobs", "places", {"ids": records.possible(job_ids)}

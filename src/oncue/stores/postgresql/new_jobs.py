@@ -202,9 +202,9 @@ class PgNewJobs(PgPart):
         lock_of: Callable[[str], int],
         patience_ms: int | None = None,
     ) -> Asked:
-        """What stores those that clash neither with what is there nor with one before them, and
-        answers with their ids. It shares the locks of their queues; without a patience, it has
-        that of its transaction."""
+        """The statement that stores those of these jobs that clash neither with a stored one nor
+        with one before them, and answers with their ids. It shares the locks of their queues.
+        `patience_ms`: for how long it waits for others; None: as its transaction does."""
         is_plain = are_plain(jobs)
         if not is_plain and len(jobs) > 1:
             jobs = in_one_order(jobs)
@@ -255,7 +255,7 @@ class PgNewJobs(PgPart):
         return clashes
 
     def _clash(self, new: NewJob, now: Moment, patience_ms: int, tx: PgTx) -> Clash | None:
-        """What a job clashes with; None: what it clashed with is gone, and it is stored now."""
+        """As `clashes.py: clashing`; listeners are told if a job waits in a new place."""
         schema = self.db.address.schema
         insert = partial(self.asked_insert, [new], self._queue_lock, patience_ms)
         with patient():
@@ -283,8 +283,8 @@ def _not_stored(jobs: Sequence[NewJob], stored: set[str]) -> list[tuple[int, New
 
 
 def _there(jobs: Sequence[NewJob], tx: PgTx) -> dict[Used, FiledRow]:
-    """The jobs that have the ids or keys of these, by what they have. Not those that one of these
-    may replace: that comes first, and locks them."""
+    """The stored jobs that have the ids or keys of these, by id and by key. Those that one of these
+    may replace are left out: they have to be locked before they are read."""
     replaced = {_replaces(job) for job in jobs if job.replace}
     keyed = [job for job in jobs if job.key is not None and _replaces(job) not in replaced]
     keys = {(job.queue, job.key or "") for job in keyed}

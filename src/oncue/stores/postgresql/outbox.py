@@ -253,7 +253,7 @@ class PgOutbox:
         return self._store.asked_insert(jobs, self._store.outbox_lock)
 
     def _clashing(self, new: NewJob, now: Moment) -> Steps[Clash | None]:
-        """What a job clashes with; None: what it clashed with is gone, and it is stored now."""
+        """As `clashes.py: clashing`, repeated if another transaction was quicker."""
         for _ in range(RACES):
             with suppress(psycopg.errors.SerializationFailure):  # not of the server: of the steps
                 schema = self._db.address.schema

@@ -12,9 +12,7 @@ from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
 
 SHARD_PATIENCE_MS = 20  # longer than the store itself shares a shard, and others wait behind it
 LONGEST_PATIENCE_MS = 320
-SHARE = (
-    5  # a shard that was not to be had is waited for when so many times the last wait have passed
-)
+SHARE = 5  # between two waits for a shard, so many times the length of the last one pass
 WAITED_FOR = 4  # shards; if so many are shared, the others are only tried
 
 
@@ -62,7 +60,7 @@ class ChosenShard(NamedTuple):
 
     @property
     def fence(self) -> int:
-        """Of the range as it was seen."""
+        """The fence of its range when that was read. 0: it has none."""
         return 0 if self.seen is None else self.seen.fence
 
 

@@ -332,12 +332,12 @@ class PgRanges(PgDeliveries):
 
 
 def _due(asked: RangeAsked, line: LineHead, chosen: ChosenShard, limit: int, room: int) -> Asked:
-    """What finds the next jobs of a line, behind the range that is held."""
+    """The statement that finds the next jobs of a line, behind the range that is held."""
     return "ranges", "due", _due_params(asked, line, chosen, limit, room)
 
 
 def _take_due(asked: RangeAsked, line: LineHead, chosen: ChosenShard, limit: int) -> Asked:
-    """What finds them and opens a range that covers them."""
+    """The statement that finds them and opens a range that covers them."""
     params = {
         **_due_params(asked, line, chosen, limit, BATCH_BYTES),
         "holder": asked.dispatcher,
@@ -368,7 +368,7 @@ def _due_params(
 
 
 def _cover(asked: RangeAsked, chosen: ChosenShard, through: PlaceInLine, in_flight: int) -> Asked:
-    """What opens a range that goes so far, or goes on with the one that is held."""
+    """The statement that opens a range up to this place, or extends the one that is held."""
     held, cutoff = chosen.held, asked.cutoff
     if held is not None:
         through, cutoff = max(through, held.through), max(cutoff, held.cutoff)

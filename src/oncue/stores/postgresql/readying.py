@@ -1,4 +1,4 @@
-"""Before jobs of a queue are taken: how many may be, what has expired, who is in line again."""
+"""Before jobs of a queue are taken: how many may be, what has expired, what is in line again."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class PgReadying(PgJobs):
         tx.run(*_bucket(name, bucket))
 
     def _spent(self, ready: ReadyQueue, count: int) -> list[Asked]:
-        """What notes that so many were taken from a queue that had room for them."""
+        """The statements that note that so many were taken from a queue that had room for them."""
         if ready.row is None or ready.bucket is None or not count:
             return []
         return [_bucket(ready.row.queue.name, rate.take(ready.bucket, count))]

@@ -94,13 +94,13 @@ def steps(db: PgDatabase, connection: psycopg.Connection[Any]) -> list[str]:
 
 
 class Missing(NamedTuple):
-    """What is to be done before the store can be used."""
+    """The migrations that a store lacks before it can be used."""
 
     text: str
     sql: str
-    """Empty: nothing is."""
+    """Empty: it lacks none."""
     version: int
-    """Of the schema, once that is done. A later one than `wanted_schema` is used as it is."""
+    """Of the schema, once they are applied. A later one than `wanted_schema` is used as it is."""
 
 
 def missing(db: PgDatabase) -> Missing:

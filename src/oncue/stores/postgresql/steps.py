@@ -40,8 +40,8 @@ class BorrowedAsyncRows(psycopg.AsyncCursor[TupleRow]):
 
 
 def run(connection: psycopg.Connection[Any], statements: Statements, steps: Steps[T]) -> T:
-    """What comes of these steps. In the caller's transaction; a connection that commits every
-    statement by itself, and is in none, gets one for all steps."""
+    """Run these steps in the caller's transaction. Their result. A connection that commits every
+    statement by itself, and is in no transaction, gets one for all steps."""
     one_for_all = connection.transaction() if _has_none(connection) else nullcontext()
     with one_for_all, BorrowedRows(connection) as cursor:
 

@@ -162,7 +162,7 @@ class PgTx:
         return self.run(noun, name, params).all()
 
     def follow(self, steps: Steps[T]) -> T:
-        """What comes of these steps, in this transaction."""
+        """Run these steps in this transaction. Their result."""
         return driven(steps, lambda asked: self.rows(*asked))
 
     def changes(self) -> int:

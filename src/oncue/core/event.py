@@ -17,7 +17,7 @@ from oncue.core.moment import HORIZON_MS
 from oncue.core.stamp import SECOND, Stamp
 
 RESOURCE_LIMIT = 1024  # bytes of a resource
-MOST_IDS = 100  # of one event: under more of them it is known, but they stay free
+MOST_IDS = 100  # that belong to one event; further ids are accepted, but not remembered
 _ID_LIMIT = 200
 _DAY = 86_400
 

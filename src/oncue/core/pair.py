@@ -1,8 +1,9 @@
-"""The two dependencies of a rule that are valid for the shortest time, and when both may be.
+"""The pair of a rule: its two dependencies with the shortest lives, and when both were valid.
 
-If their events alternate and never meet, there is a gap after each of them, and a dependency that
-lives much longer may span them all. Markers tell where the two have met, so that a search falls
-through all gaps at once. One that is missing would lose a job; one too many costs a look.
+If their events alternate and the two are never valid together, there is a gap after each event, and
+a dependency with a much longer life may span all gaps. Markers record where both were valid, so
+that a search passes all gaps at once. A marker that is missing would lose a job; a superfluous one
+costs a look.
 """
 
 from __future__ import annotations
@@ -41,14 +42,16 @@ class Pair(NamedTuple):
 class Markers(NamedTuple):
     pair: Pair
     newest: Newest
-    """The same for markers."""
+    """The same, of events that are markers only."""
 
     def are_complete(self, t: Stamp) -> bool:
-        """Whether all that matters for times shortly before t came after the markers began."""
+        """Whether the lives of all events of the pair end before t that were accepted before the
+        markers began."""
         return self.pair.since is None or self.pair.since + max(self.pair.lives) < t
 
     def last_meeting(self, t: Stamp) -> Stamp | None:
-        """No time by t at which both are valid is later than this one. None: there is none."""
+        """An upper bound for the last time by t at which both are valid. None: there is no such
+        time."""
         places, lives, since = self.pair
         ends = [] if since is None else [since + max(lives)]
         for place, life in zip(places, lives, strict=True):
@@ -67,8 +70,8 @@ def pair_of(lives: Sequence[Stamp]) -> tuple[int, int] | None:
 
 
 def kept_pair(known: Pair | None, lives: Sequence[Stamp], newest: Stamp | None) -> Pair | None:
-    """The pair that a rule is to have: the one that it has, if that is still the right one.
-    `newest` is the newest stamp that the rule has accepted."""
+    """The pair of a rule with these lives: the known one if it still fits, else a new one, whose
+    markers begin now. `newest` is the newest stamp that the rule has accepted."""
     places = pair_of(lives)
     if places is None:
         return None

@@ -119,7 +119,8 @@ def conclude(
 
 
 def _with_it(stamp: Stamp, validated: Sequence[int], newest: Newest) -> Newest:
-    """The same, once the dependencies at these positions have accepted an event with this stamp."""
+    """`newest` as it will be when the dependencies at these positions have accepted an event with
+    this stamp."""
 
     def newest_with_it(place: int, t: Stamp) -> Stamp | None:
         known = newest(place, t)

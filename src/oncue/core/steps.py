@@ -1,5 +1,5 @@
-"""Steps: code that is written once, for callers that wait and for callers of asyncio. Each step
-asks for something, and the next one goes on with the answer."""
+"""Steps: generators that are written once, for callers that wait and for callers of asyncio. Each
+`yield` asks for something and continues with the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def driven(steps: Generator[Q, A, T], answer: Callable[[Q], A]) -> T:
-    """What comes of these steps."""
+    """Run these steps: `answer` does what they ask for. Their result."""
     try:
         asked = next(steps)
         while True:

@@ -36,7 +36,7 @@ from oncue.ports.sink import Sink, traits_of
 SUPERVISE_SECONDS = 2.0
 TICKS_AHEAD = 2  # a tick looks so far ahead, so that the next one may be late or missing
 BATCHES_AT_ONCE = 4  # of one queue, to a slow sink
-MANY_ROUTES = 100  # with more, each looks the less often
+MANY_ROUTES = 100  # with more, each dispatcher looks less often when nothing wakes it
 
 logger = logging.getLogger("oncue.engine")
 rules_logger = logging.getLogger("oncue.rules")
@@ -232,7 +232,8 @@ class Engine:
         return SUPERVISE_SECONDS
 
     def _look_at_clock(self) -> None:
-        """If it was turned, all rests of dispatchers are planned wrongly."""
+        """If the wall clock was set, wake all dispatchers: their rests were planned by the old
+        time."""
         before, self._clock_seen = self._clock_seen, self.reclaimer.look()
         if self._clock_seen.is_turned(before):
             for route in self._routes.values():
@@ -298,8 +299,9 @@ class Engine:
         return SinkRoute(queue, sink, loop, dispatcher)
 
     def _longest(self) -> float:
-        """How long a dispatcher rests at most. The store tells of everything in time, so a look
-        that nobody asked for is only a precaution, and many dispatchers make many of them."""
+        """The longest rest of a dispatcher. The store wakes it when there is work, so a look
+        without that is only a precaution. Many dispatchers make many such looks, so each rests
+        longer."""
         return LONGEST_REST_SECONDS * max(1.0, len(self._routes) / MANY_ROUTES)
 
     def _retire(self, *, last: bool = False) -> None:

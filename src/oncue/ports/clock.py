@@ -14,8 +14,8 @@ class Clock(Protocol):
         """The present moment in whole milliseconds, rounded down: never ahead of the truth."""
 
     def seconds_until(self, moment: Moment) -> float:
-        """How long it is until `now` is that moment, as exactly as is known; negative: how long ago
-        that was."""
+        """The time until `now` reaches that moment, as exactly as is known. Negative: the moment is
+        past."""
 
     def monotonic(self) -> float:
         """Seconds that never go back and that no clock change touches; for measuring lengths."""

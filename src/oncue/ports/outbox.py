@@ -42,8 +42,8 @@ class Outbox(Protocol):
     ) -> Refused | None: ...
 
     def is_completed(self, job_id: str, epoch: int, result: bytes | None) -> bool | None:
-        """Whether a completion was committed. None: somebody holds the job, perhaps the very
-        transaction that completes it. It waits for nobody."""
+        """Whether a completion was committed. None: the job is locked, perhaps by the very
+        transaction that completes it. It does not wait for locks."""
 
     def transaction(self) -> AbstractContextManager[Any]:
         """A connection of the store's own, in a transaction that is committed at the end, or rolled

@@ -31,10 +31,10 @@ Requests that cannot be done must be refused before they come here: whatever `ap
 answer to the whole group. Nothing is done again, since it may have been done."""
 
 
-_ALONE = -1
+_ALONE = -1  # counts as one request
 _Caller = tuple[int, asyncio.Future[Any]]
-"""How many requests a caller has, or `_ALONE` if it has one whose answer is the answer; and where
-that goes."""
+"""How many requests a caller has, and its future. `_ALONE`: one request, whose answer the future
+gets by itself and not as a list."""
 
 
 class Gathering(Generic[Q, A]):
@@ -81,7 +81,7 @@ class Gathering(Generic[Q, A]):
         return answer
 
     def _flush_soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """At the end of this turn of the loop."""
+        """Send what was gathered, at the end of this turn of the loop."""
         self._flushing = True
         loop.call_soon(self._flush, loop)
 

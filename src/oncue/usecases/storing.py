@@ -1,4 +1,4 @@
-"""What becomes of jobs that are to be stored: asked for step by step (`core/steps.py`)."""
+"""Storing jobs, as steps (`core/steps.py`)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class OwnCompletion(NamedTuple):
 class HandledJob:
     """A job in the hands of a handler."""
 
-    # Of the class until they are set: so a job that nothing happens to is made in half the time.
+    # Defaults of the class: making a job takes half as long if they need not be set.
     cancel_requested = False
     """A cancel of this job was requested."""
     why_lost = ""
@@ -55,7 +55,7 @@ class HandledJob:
     completion: OwnCompletion | None = None
     """How its handler has completed it, if in a transaction."""
     is_cut_off = False
-    """The store was away when the handler wanted a transaction, or in its course."""
+    """The store could not be reached when a transaction of the handler began, or during it."""
     is_in_block = False
     """Its handler is in a block of `transaction`."""
     _payload: Any = _UNREAD
@@ -278,7 +278,7 @@ class HandledJob:
         self.completion = self._committed()
 
     def _complete_at_the_end(self, connection: object) -> None:
-        """Once more, if the handler did it: that may have been in a savepoint that was rolled
+        """Also if the handler has done it: that may have been in a savepoint that was rolled
         back."""
         done = self.completion or OwnCompletion(None, connection)
         if done.connection is not connection:

@@ -15,8 +15,8 @@ from oncue.worker.source import AWAY
 T = TypeVar("T")
 INSIST_SECONDS = 300.0
 PAUSE_SECONDS = 0.25
-CUT_OFF_TIMES = 3  # that cost a job no attempt; the next one does
-CUT_OFF_NOTED = 1000  # jobs
+CUT_OFF_TIMES = 3  # that use no attempt of a job; the next one does
+CUT_OFF_NOTED = 1000  # jobs whose times are counted
 
 logger = logging.getLogger("oncue.worker")
 
@@ -28,8 +28,9 @@ class Results:
         self._cut_off: dict[str, int] = {}  # how often, by job
 
     def costs_attempt(self, job_id: str) -> bool:
-        """Whether it does that a job was cut off from the store. Most are so by no fault of theirs,
-        but one that is so every time, as it ends its connection, must come to an end."""
+        """Whether an attempt is used if a job was cut off from the store. Mostly the job is not the
+        cause, so the first times use none. A handler that ends its connection each time must still
+        come to its last attempt."""
         times = self._cut_off.pop(job_id, 0)
         if times == CUT_OFF_TIMES:
             return True

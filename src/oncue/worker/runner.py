@@ -138,8 +138,8 @@ def _run(batch: RunningBatch, jobs: list[HandledJob], call: Call) -> None:
 def _end_of(
     batch: RunningBatch, job: HandledJob, result: bytes | None, error: BaseException | None
 ) -> ClaimEnd | None:
-    """How the claim of a job is to end, whose handler returned or raised this. None: nothing is to
-    be reported."""
+    """How to end the claim of a job whose handler returned this result or raised this error. None:
+    nothing is reported."""
     completion = job.completion
     if completion is not None and _is_done(batch, job, error):
         if error is None and result not in (None, completion.result):

@@ -134,7 +134,7 @@ class ClaimSource(Protocol):
         is waited for no longer than that to a heartbeat."""
 
     def complete_all(self, queue: Queue, claims: Sequence[Claimed]) -> None:
-        """The same for claims of which each completes its job without a result."""
+        """End claims of one queue, all of whose jobs are completed without results."""
 
     def thread_replaced(self) -> None:
         """A thread of the worker had died and was started anew: count it, where that is done."""

@@ -126,7 +126,7 @@ class FiledRule(NamedTuple):
         return self._replace(rule=now_is, waits=waits, pair=pair)
 
     def keep_pair(self) -> FiledRule:
-        """With the pair that it is to have."""
+        """With its pair brought up to date."""
         known = None if self.pair is None else self.pair.pair
         pair = kept_pair(known, self.rule.lives, self.newest)
         if pair == known:

@@ -78,7 +78,7 @@ class RuleRecord:
         return self.waits[place].newest_by(t)
 
     def keep_pair(self) -> Markers | None:
-        """See that the rule has the pair that it is to have; the markers of it, if it has one."""
+        """Bring the pair of the rule up to date. Its markers; None: the rule has no pair."""
         self.pair = kept_pair(self.pair, self.rule.lives, self.newest)
         if self.pair is None:
             return None

@@ -150,7 +150,8 @@ def newest_stamp(tx: RelationalTx, dependency_n: int, t: Stamp) -> Stamp | None:
 
 
 def keep_pair(tx: RelationalTx, known: StoredRule) -> StoredRule:
-    """The rule with the pair that it is to have. A trigger marks what is accepted from then on."""
+    """The rule, with its pair brought up to date, also in the store. A trigger marks events that
+    are accepted from then on."""
     pair = kept_pair(known.pair, known.rule.lives, known.newest)
     if pair == known.pair:
         return known

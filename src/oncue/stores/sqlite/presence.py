@@ -118,8 +118,8 @@ def _is_unused(place: str) -> bool:
 def users_of_another(path: str | Path) -> list[int]:
     """Processes that use the log beside this file for another file, which was here before. Empty
     where the system does not tell."""
-    # Twice: while others open and close the file, its log comes and goes, also under a number that
-    # another file had when it was looked at.
+    # Looked at twice: while others open and close the file, its log is removed and made again, and
+    # may get the inode number that another file had at the first look.
     pids = _users_of_another(path)
     return sorted(pids & _users_of_another(path)) if pids else []
 

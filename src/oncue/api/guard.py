@@ -116,7 +116,7 @@ def _is_of_foreign_page(request: Request) -> bool:
     if request.method in SAFE:
         return False
     if (origin := request.header(b"origin")) is not None:
-        own = f"http://{request.header(b'host')}"  # the server does not speak TLS
-        if origin.lower() != own.lower():
+        here = f"http://{request.header(b'host')}"  # the server does not speak TLS
+        if origin.lower() != here.lower():
             return True
     return request.header(b"sec-fetch-site") == "cross-site"

@@ -259,9 +259,9 @@ def new_request_id() -> str:
 
 def _id_of(headers: Mapping[bytes, bytes]) -> str:
     """The caller's own, if it sent a plain one; else a new one."""
-    own = headers.get(b"x-request-id")
-    if own is not None and _REQUEST_ID.fullmatch(own):
-        return own.decode()
+    given = headers.get(b"x-request-id")
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given.decode()
     return new_request_id()
 
 

@@ -149,10 +149,10 @@ class AgendaDocument(NamedTuple):
 
     def _is_retryable(self) -> bool | None:
         """The hint in the document, or in its last event, or in the details of that."""
-        own, event = self._value(self._named("retryable")), self._last_event()
+        outer, event = self._value(self._named("retryable")), self._last_event()
         nested = _any_case(event, "details")
         inner = _any_case(nested, "retryable") if isinstance(nested, dict) else None
-        hints = (own, _any_case(event, "retryable"), inner)
+        hints = (outer, _any_case(event, "retryable"), inner)
         return next((hint for hint in hints if isinstance(hint, bool)), None)
 
 

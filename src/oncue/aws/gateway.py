@@ -33,11 +33,11 @@ VARIABLE = "ONCUE_GATEWAY_SCOPES"
 
 def api(event: sandbox.Event, context: sandbox.Context) -> dict[str, Any]:
     """Lambda's handler: answers one request in payload format 2.0."""
-    told = HttpEvent(event)
+    http_event = HttpEvent(event)
     host = _host()
     began = host.clock.monotonic()
-    request = told.request()
-    request.answer_by = began + seconds_to_answer(told, context, host.clock)
+    request = http_event.request()
+    request.answer_by = began + seconds_to_answer(http_event, context, host.clock)
     answer = host.answer(request)
     milliseconds = round((host.clock.monotonic() - began) * 1000, 2)
     route = f"{request.method} {request.route}" if request.route != NO_ROUTE else NO_ROUTE

@@ -18,6 +18,6 @@ def emit(dimensions: Mapping[str, str], values: Mapping[str, Value], now: Moment
     """Print metrics with the same dimensions, such as the queue. A metric is one value, or up to
     a hundred of which CloudWatch makes a distribution."""
     metrics = [{"Name": name, "Unit": UNITS.get(name, "Count")} for name in values]
-    told = {"Namespace": NAMESPACE, "Dimensions": [list(dimensions)], "Metrics": metrics}
-    head = {"_aws": {"Timestamp": now, "CloudWatchMetrics": [told]}}
+    directive = {"Namespace": NAMESPACE, "Dimensions": [list(dimensions)], "Metrics": metrics}
+    head = {"_aws": {"Timestamp": now, "CloudWatchMetrics": [directive]}}
     print(json.dumps({**head, **dimensions, **values}), flush=True)

@@ -199,7 +199,7 @@ def _of_others(table: str, trouble: StoreError) -> StoreError:
             "name, --region and --endpoint. (Emulators also keep tables apart by access key.)"
         )
     if code == "AccessDeniedException":
-        told = str(explain(table, problem)).partition(" docs/")[0]
-        return StoreUnusable(f"{told} docs/settings.md has the policy that the command needs.")
-    told = str(trouble).replace("in the URL of the store", "(--region, --endpoint)")
-    return type(trouble)(told)
+        text = str(explain(table, problem)).partition(" docs/")[0]
+        return StoreUnusable(f"{text} docs/settings.md has the policy that the command needs.")
+    text = str(trouble).replace("in the URL of the store", "(--region, --endpoint)")
+    return type(trouble)(text)

@@ -46,8 +46,8 @@ def forward_started(event: Event, context: Context) -> Mapping[str, Any]:
         queue = job.delivery.queue
         if job.starter.startswith(PREFIX) or _is_streamed(cue, queue):
             by_queue.setdefault(queue, []).append(job)
-    told = {queue: _forward(cue, queue, jobs, context) for queue, jobs in by_queue.items()}
-    return {"queues": told}
+    answers = {queue: _forward(cue, queue, jobs, context) for queue, jobs in by_queue.items()}
+    return {"queues": answers}
 
 
 def _is_streamed(cue: Scheduler, queue: str) -> bool:

@@ -89,9 +89,9 @@ def connect(
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, NoRegionError
 
-    own = logging.getLogger("botocore")
-    if own.level == logging.NOTSET:  # its lines at DEBUG hold whole requests, payloads included
-        own.setLevel(logging.WARNING)
+    library = logging.getLogger("botocore")
+    if library.level == logging.NOTSET:  # its lines at DEBUG hold whole requests, payloads included
+        library.setLevel(logging.WARNING)
     config = Config(connect_timeout=CONNECT_SECONDS, **settings, **LEAN)
     try:
         make: Any = boto3.client

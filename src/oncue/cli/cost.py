@@ -95,11 +95,11 @@ def cost(app: App, region: str, free_tier: bool, **options: Any) -> None:
     """
     load = _workload(options)
     found = bills(load, PRICES[region], free_tier=free_tier)
-    told = assumptions(load, region, free_tier=free_tier)
+    assumed = assumptions(load, region, free_tier=free_tier)
     if app.as_json:
-        _document(load, region, free_tier, found, told)
+        _document(load, region, free_tier, found, assumed)
     else:
-        _show(load, region, found, told)
+        _show(load, region, found, assumed)
 
 
 def _workload(options: dict[str, Any]) -> Workload:
@@ -115,7 +115,7 @@ def _workload(options: dict[str, Any]) -> Workload:
     return Workload(**given)
 
 
-def _show(load: Workload, region: str, found: list[Bill], told: list[str]) -> None:
+def _show(load: Workload, region: str, found: list[Bill], assumed: list[str]) -> None:
     ours = found[0]
     _say(
         f"{load.jobs_per_day:,} jobs a day, {load.jobs:,} a month, in {region}. {ours.title}: "
@@ -128,7 +128,7 @@ def _show(load: Workload, region: str, found: list[Bill], told: list[str]) -> No
     click.echo()
     _parts(found)
     click.echo()
-    for text in told:
+    for text in assumed:
         _say(f"- {text}", "  ")
 
 
@@ -219,7 +219,7 @@ def _one(unit: str) -> str:
 
 
 def _document(
-    load: Workload, region: str, free_tier: bool, found: list[Bill], told: Sequence[str]
+    load: Workload, region: str, free_tier: bool, found: list[Bill], assumed: Sequence[str]
 ) -> None:
     prices = PRICES[region]
     output.document(
@@ -235,7 +235,7 @@ def _document(
             "alternatives": [_bill_document(bill, load, prices) for bill in found],
             "prices": prices,
             "warnings": cautions(load),
-            "assumptions": told,
+            "assumptions": assumed,
         }
     )
 

@@ -27,7 +27,7 @@ def checks(app: App, *, quota: bool) -> Checks:
     assert isinstance(store, DynamoStore)
 
     @cache
-    def told() -> dict[str, Any]:
+    def describe() -> dict[str, Any]:
         return schema.describe(store.table)
 
     @cache
@@ -38,8 +38,8 @@ def checks(app: App, *, quota: bool) -> Checks:
         yield from ((load.queue, load.oldest_due_at) for load in loads())
 
     found: Checks = {
-        "table": _table(told),
-        "index": _index(told),
+        "table": _table(describe),
+        "index": _index(describe),
         "time to live": _time_to_live(store),
         "lateness": findings.lateness(cue, oldest()),
         "paused queues": findings.paused(cue, oldest()),
@@ -50,8 +50,8 @@ def checks(app: App, *, quota: bool) -> Checks:
     return found | {"quota": _quota(app, store, loads)} if quota else found
 
 
-def _table(told: Callable[[], dict[str, Any]]) -> Iterator[DoctorFinding]:
-    table = told()
+def _table(describe: Callable[[], dict[str, Any]]) -> Iterator[DoctorFinding]:
+    table = describe()
     name, status = table["TableName"], table["TableStatus"].lower()
     # The service counts both every six hours or so.
     about = f"about {counted(table['ItemCount'], 'item')}, {size(table['TableSizeBytes'])}"
@@ -66,9 +66,11 @@ def _table(told: Callable[[], dict[str, Any]]) -> Iterator[DoctorFinding]:
     )
 
 
-def _index(told: Callable[[], dict[str, Any]]) -> Iterator[DoctorFinding]:
+def _index(describe: Callable[[], dict[str, Any]]) -> Iterator[DoctorFinding]:
     name = keys.INDEX
-    found = [one for one in told().get("GlobalSecondaryIndexes", ()) if one["IndexName"] == name]
+    found = [
+        one for one in describe().get("GlobalSecondaryIndexes", ()) if one["IndexName"] == name
+    ]
     if not found:
         yield bad(f"there is no index {name}: lost claims and schedules are not found.", MIGRATE)
         return
@@ -88,8 +90,8 @@ def _index(told: Callable[[], dict[str, Any]]) -> Iterator[DoctorFinding]:
 
 
 def _time_to_live(store: DynamoStore) -> Iterator[DoctorFinding]:
-    told = health.time_to_live(store)
-    status, attribute = told.get("TimeToLiveStatus"), told.get("AttributeName")
+    ttl = health.time_to_live(store)
+    status, attribute = ttl.get("TimeToLiveStatus"), ttl.get("AttributeName")
     if status in ("ENABLED", "ENABLING") and attribute == "ttl":
         yield ok(f"{status.lower()}, by the attribute ttl.")
     elif status in ("ENABLED", "ENABLING"):

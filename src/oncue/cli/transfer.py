@@ -241,5 +241,5 @@ def _tell_restored(app: App, restored: Restored, dry_run: bool) -> None:
     }
     for sentence, names in sentences.items():
         if names:
-            told = ", ".join(map(output.clean, names))
-            click.echo(sentence.format(told, _resume_command(app, restored)))
+            shown = ", ".join(map(output.clean, names))
+            click.echo(sentence.format(shown, _resume_command(app, restored)))

@@ -160,8 +160,8 @@ class PatientCelery:
         if connection is not None:
             producer = self._app.amqp.Producer(connection, auto_declare=False)
         self._prepare_sender()
-        with self._app.producer_or_acquire(producer) as own:
-            capturing = CapturingProducer(own, due, self._knows, self._store)
+        with self._app.producer_or_acquire(producer) as acquired:
+            capturing = CapturingProducer(acquired, due, self._knows, self._store)
             call = (name, args, kwargs, None, None, task_id, capturing, None)
             return self._send_task(*call, *more, **options)
 

@@ -24,8 +24,8 @@ def mark_as_revoked(app: Any, task_id: str, message: CeleryMessage) -> None:
 
 def _request(app: Any, message: CeleryMessage) -> Any:
     """The task as the result backend knows it: some send the result to whoever waits for it."""
-    own = {name: message.properties.get(name) for name in ("correlation_id", "reply_to")}
-    return Context(message.headers, **own, chord=_chord(app, message))
+    properties = {name: message.properties.get(name) for name in ("correlation_id", "reply_to")}
+    return Context(message.headers, **properties, chord=_chord(app, message))
 
 
 def _chord(app: Any, message: CeleryMessage) -> Any:

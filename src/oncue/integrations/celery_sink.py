@@ -36,10 +36,10 @@ class CelerySink:
     def deliver(self, queue: str, batch: Sequence[Delivery]) -> Mapping[int, Refusal]:
         refused: dict[int, Refusal] = {}
         place = 0
-        told: tuple[type[Exception], ...] = (OSError,)
+        quotable: tuple[type[Exception], ...] = (OSError,)
         try:
             with self._connection() as connection:
-                told += connection.connection_errors
+                quotable += connection.connection_errors
                 of_the_broker = _of_the_broker(connection)
                 connection.connect()
                 producer = self._producer(connection)
@@ -57,7 +57,7 @@ class CelerySink:
                         producer = self._producer(connection)
         except Exception as error:
             untaken = {**dict.fromkeys(range(place, len(batch))), **refused}
-            why = f"the broker is in trouble: {_told(error, told)}"
+            why = f"the broker is in trouble: {_told(error, quotable)}"
             raise SinkDown(why, untaken=untaken) from None
         return refused
 
@@ -78,7 +78,7 @@ class CelerySink:
         return Producer(connection.channel(), auto_declare=False)
 
     def _publish(self, producer: Any, message: CeleryMessage) -> None:
-        own = {
+        properties = {
             "exchange": message.exchange,
             "routing_key": message.routing_key,
             "content_type": message.content_type,
@@ -90,7 +90,7 @@ class CelerySink:
             "retry": False,
             "confirm_timeout": CONFIRM_SECONDS,
         }
-        producer.publish(message.body, **{**message.properties, **own})
+        producer.publish(message.body, **{**message.properties, **properties})
 
     def _queues(self, names: Sequence[str]) -> list[Any]:
         """As the configuration of this process describes them. One that it does not know is taken
@@ -113,7 +113,7 @@ def _of_the_broker(connection: Any) -> tuple[type[Exception], ...]:
     return tuple(one for one in every if one not in (ChannelError, KeyError))
 
 
-def _told(error: Exception, told: tuple[type[Exception], ...]) -> str:
+def _told(error: Exception, quotable: tuple[type[Exception], ...]) -> str:
     """Of connections and channels; the messages of other errors may quote payloads."""
     kind = type(error).__name__
-    return f"{kind}: {error}" if isinstance(error, told) else kind
+    return f"{kind}: {error}" if isinstance(error, quotable) else kind

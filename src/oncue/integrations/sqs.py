@@ -197,12 +197,12 @@ class PatientSqs:
         if not isinstance(url, str):
             return None
         name, names = sqs_queues.name_of(url), self._names
-        own = name if names is None else names.get(url.rstrip("/")) or names.get(name)
-        if own is None:
+        found = name if names is None else names.get(url.rstrip("/")) or names.get(name)
+        if found is None:
             return None
         for one in messages:
             _check_key(one)
-        return own if any(map(_is_late, messages)) else None
+        return found if any(map(_is_late, messages)) else None
 
     def _capture(self, messages: Sequence[Message], known: _KnownQueue) -> _Captured:
         """Store messages as jobs."""

@@ -24,8 +24,8 @@ def merged(
             taken[entry_id] = {"Id": entry_id, **answer}
     parts = {"Successful": taken, "Failed": failed}
     listed = {name: [part[one] for one in order if one in part] for name, part in parts.items()}
-    told = {name: part for name, part in listed.items() if part}
-    return {**told, "ResponseMetadata": sent.get("ResponseMetadata") or metadata("")}
+    lists = {name: part for name, part in listed.items() if part}
+    return {**lists, "ResponseMetadata": sent.get("ResponseMetadata") or metadata("")}
 
 
 def metadata(request_id: str, status: int = 200) -> dict[str, Any]:

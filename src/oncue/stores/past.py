@@ -59,14 +59,14 @@ def read_diagnostic(row: list[Any]) -> Diagnostic:
 def end_row(epoch: int, end: End, record: Record) -> list[Any]:
     """The result of a completion is that of the job, and is not written again."""
     kind, content = (None, None) if end.write is None else end.write
-    told = content if isinstance(content, str) else None
+    text = content if isinstance(content, str) else None
     places = (at for at, one in enumerate(record.diagnostics) if one is end.diagnostic)
-    return [epoch, end.outcome, end.attempt, kind, told, next(places, None)]
+    return [epoch, end.outcome, end.attempt, kind, text, next(places, None)]
 
 
 def read_end(row: list[Any], record: Record) -> tuple[int, End]:
-    epoch, outcome, attempt, kind, told, place = row
-    content = record.result if kind == "complete" else told
+    epoch, outcome, attempt, kind, text, place = row
+    content = record.result if kind == "complete" else text
     write = None if kind is None else Write(kind, content)
     diagnostic = None if place is None else record.diagnostics[place]
     return epoch, End(outcome, attempt, write, diagnostic)

@@ -56,5 +56,5 @@ def supersede(store: Store, job: Job, former: int) -> None:
             store.reclaim([(claim, verdict) for claim in claims], now)
         else:
             store.change([held.id], JobChange(ChangeVerb.CANCEL), now)
-            told = Diagnostic(to_datetime(now), CODE, detail, held.attempt, held.epoch)
-            store.note(held.id, [told])
+            diagnostic = Diagnostic(to_datetime(now), CODE, detail, held.attempt, held.epoch)
+            store.note(held.id, [diagnostic])

@@ -284,8 +284,8 @@ def as_stored(new: NewJob) -> Job:
         # As `Job(…)`, which takes twice the time.
         return tuple.__new__(Job, usual + _UNTOUCHED)
     expires_at = moment.maybe_datetime(new.expires_at)
-    told = (new.owner, new.key, expires_at, new.max_attempts, new.timeout_seconds)
-    return Job(*usual, *told, epoch=new.epoch)
+    rare = (new.owner, new.key, expires_at, new.max_attempts, new.timeout_seconds)
+    return Job(*usual, *rare, epoch=new.epoch)
 
 
 _checked_queues: set[str] = {DEFAULT_QUEUE}

@@ -326,8 +326,8 @@ def insert_all(cue: LocalJobs, jobs: Sequence[NewJob]) -> Sequence[Job | errors.
 
 
 def illegal(verb: str, job: Job, why: str = "") -> errors.IllegalState:
-    told = f"cannot {verb} job {job.id}: it {job.state.in_words}{why}."
-    return errors.IllegalState(told, job.state)
+    text = f"cannot {verb} job {job.id}: it {job.state.in_words}{why}."
+    return errors.IllegalState(text, job.state)
 
 
 def unknown(job_id: str) -> errors.NotFound:

@@ -220,17 +220,17 @@ class DynamoChains(DynamoEventLog):
     def _repeat(self, decisions: Iterable[FiledDecision], now: Moment) -> dict[Key, FiledDecision]:
         """Count repetitions of events; the decisions as they are then. Those of which a rule that
         was deleted meanwhile is gone are left out."""
-        told: dict[Key, FiledDecision] = {}
+        there: dict[Key, FiledDecision] = {}
         left = {one.key: one for one in decisions}
         for _ in range(MOST_RACES):
             if not left:
-                return told
+                return there
             then = [one.repeat(now) for one in left.values()]
             done = self.table.write_each(
                 [Put(one.as_item(), has("ver", one.times)) for one in then]
             )
-            told |= {one.key: one for one, was in zip(then, done, strict=True) if was}
-            items = self.table.read(key for key in left if key not in told)
+            there |= {one.key: one for one, was in zip(then, done, strict=True) if was}
+            items = self.table.read(key for key in left if key not in there)
             left = {key: read_decision(item) for key, item in items.items()}
         raise too_many_races()
 

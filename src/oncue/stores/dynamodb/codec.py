@@ -47,7 +47,7 @@ def reader(kind: type[T]) -> Callable[[Any], T]:
     the process if two threads are the first: so make readers where modules are imported."""
     with suppress(msgspec.ValidationError):
         msgspec.convert(None, kind)
-    return lambda told: msgspec.convert(told, kind)
+    return lambda value: msgspec.convert(value, kind)
 
 
 def encode(record: Record) -> dict[str, Any]:

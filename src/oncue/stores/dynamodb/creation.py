@@ -33,20 +33,20 @@ def create(table: Table) -> None:
 
 def steps(table: Table, *, recovery: bool = False) -> list[MigrationStep]:
     """What the table lacks. `recovery`: also point-in-time recovery."""
-    told = _described(table)
-    if told is None:
+    state = _described(table)
+    if state is None:
         text = f"create table {table.name}, on demand, with index {keys.INDEX}"
         found = [MigrationStep(text, lambda: _create(table))]
     else:
-        _require_keys(table, told)
-        found = _missing_index(table, told)
-    if told is None or not _expires_items(table):
+        _require_keys(table, state)
+        found = _missing_index(table, state)
+    if state is None or not _expires_items(table):
         text = f"set the time to live of its items: attribute '{TTL}'"
         found.append(MigrationStep(text, lambda: _expire_items(table)))
-    if told is None or len(table.read([keys.SCHEMA, keys.SECRET])) < 2:
+    if state is None or len(table.read([keys.SCHEMA, keys.SECRET])) < 2:
         text = f"store the version of the schema ({SCHEMA}) and the secret of claim tokens"
         found.append(MigrationStep(text, lambda: _begin(table)))
-    if recovery and (told is None or not _recovers(table)):
+    if recovery and (state is None or not _recovers(table)):
         found.append(MigrationStep("turn on point-in-time recovery", lambda: _recover(table)))
     return found
 
@@ -57,12 +57,12 @@ def steps(table: Table, *, recovery: bool = False) -> list[MigrationStep]:
 def _described(table: Table) -> dict[str, Any] | None:
     """What the service says of the table; None: there is none."""
     try:
-        told: dict[str, Any] = table.call("describe_table")["Table"]
+        state: dict[str, Any] = table.call("describe_table")["Table"]
     except StoreUnusable as error:
         if _code(error) == "ResourceNotFoundException":
             return None
         raise
-    return told
+    return state
 
 
 def _create(table: Table) -> None:
@@ -80,10 +80,10 @@ def _create(table: Table) -> None:
     _wait(table)
 
 
-def _require_keys(table: Table, told: dict[str, Any]) -> None:
+def _require_keys(table: Table, state: dict[str, Any]) -> None:
     """Refuse a table that has other keys: those cannot be changed."""
-    kinds = {one["AttributeName"]: one["AttributeType"] for one in told["AttributeDefinitions"]}
-    has = [(one["AttributeName"], kinds[one["AttributeName"]]) for one in told["KeySchema"]]
+    kinds = {one["AttributeName"]: one["AttributeType"] for one in state["AttributeDefinitions"]}
+    has = [(one["AttributeName"], kinds[one["AttributeName"]]) for one in state["KeySchema"]]
     if has != [("pk", "S"), ("sk", "S")]:
         named = ", ".join(f"{name} ({kind})" for name, kind in has)
         raise StoreUnusable(
@@ -92,9 +92,9 @@ def _require_keys(table: Table, told: dict[str, Any]) -> None:
         )
 
 
-def _missing_index(table: Table, told: dict[str, Any]) -> list[MigrationStep]:
+def _missing_index(table: Table, state: dict[str, Any]) -> list[MigrationStep]:
     index = keys.INDEX
-    for one in told.get("GlobalSecondaryIndexes", ()):
+    for one in state.get("GlobalSecondaryIndexes", ()):
         if one["IndexName"] == index:
             if one["KeySchema"] != _key_schema(*_INDEX.values()):
                 raise StoreUnusable(
@@ -104,15 +104,15 @@ def _missing_index(table: Table, told: dict[str, Any]) -> list[MigrationStep]:
             if one["IndexStatus"] == "ACTIVE":
                 return []
             return [MigrationStep(f"wait for index {index}", lambda: _wait(table))]
-    if told["TableStatus"] == "CREATING":
+    if state["TableStatus"] == "CREATING":
         return [MigrationStep(f"wait for table {table.name}", lambda: _wait(table))]
-    return [MigrationStep(f"add index {index}", lambda: _add_index(table, told))]
+    return [MigrationStep(f"add index {index}", lambda: _add_index(table, state))]
 
 
-def _add_index(table: Table, told: dict[str, Any]) -> None:
+def _add_index(table: Table, state: dict[str, Any]) -> None:
     index = _index()
-    if mode_of(told) == "PROVISIONED":
-        given = told["ProvisionedThroughput"]
+    if mode_of(state) == "PROVISIONED":
+        given = state["ProvisionedThroughput"]
         units = ("ReadCapacityUnits", "WriteCapacityUnits")
         index["ProvisionedThroughput"] = {name: given[name] for name in units}
     table.call(
@@ -146,10 +146,10 @@ def _wait(table: Table) -> None:
     """Wait until the table and its index can be used."""
 
     def is_ready() -> bool:
-        told = _described(table)
-        if told is None or told["TableStatus"] not in ("ACTIVE", "UPDATING"):
+        state = _described(table)
+        if state is None or state["TableStatus"] not in ("ACTIVE", "UPDATING"):
             return False
-        return all(one["IndexStatus"] == "ACTIVE" for one in told["GlobalSecondaryIndexes"])
+        return all(one["IndexStatus"] == "ACTIVE" for one in state["GlobalSecondaryIndexes"])
 
     _patiently(is_ready, f"DynamoDB table {table.name} is not ready")
 
@@ -160,13 +160,13 @@ def _wait(table: Table) -> None:
 def _expires_items(table: Table) -> bool:
     """Whether items that have expired are removed. Refuses a table that does so by another
     attribute: there can be only one."""
-    told = table.call("describe_time_to_live")["TimeToLiveDescription"]
-    if told.get("TimeToLiveStatus") not in ("ENABLED", "ENABLING"):
+    ttl = table.call("describe_time_to_live")["TimeToLiveDescription"]
+    if ttl.get("TimeToLiveStatus") not in ("ENABLED", "ENABLING"):
         return False
-    if told.get("AttributeName") != TTL:
+    if ttl.get("AttributeName") != TTL:
         raise StoreUnusable(
             f"DynamoDB table {table.name} has its time to live in the attribute "
-            f"{told.get('AttributeName')!r}; a store needs it in '{TTL}'. Name a table of its own."
+            f"{ttl.get('AttributeName')!r}; a store needs it in '{TTL}'. Name a table of its own."
         )
     return True
 
@@ -182,10 +182,10 @@ def _expire_items(table: Table) -> None:
 
 def _recovers(table: Table) -> bool:
     try:
-        told = table.call("describe_continuous_backups")["ContinuousBackupsDescription"]
+        backups = table.call("describe_continuous_backups")["ContinuousBackupsDescription"]
     except StoreUnusable as error:
         raise _without_recovery(table, error) from None
-    recovery = told.get("PointInTimeRecoveryDescription", {})
+    recovery = backups.get("PointInTimeRecoveryDescription", {})
     return bool(recovery.get("PointInTimeRecoveryStatus") == "ENABLED")
 
 

@@ -55,8 +55,8 @@ class DynamoEvents(DynamoChains):
                 fresh, rules = set(), self._read_rules(rules)
             logged = [known[event.fact] for event in part.values()]
             wanted = {one.fact: _matched(names[one.fact], rules, one.event) for one in logged}
-            told = self._decide(logged, wanted, rules, fresh, judge, now)
-            answers |= dict(zip(part, told, strict=True))
+            answered = self._decide(logged, wanted, rules, fresh, judge, now)
+            answers |= dict(zip(part, answered, strict=True))
         self._release_undecided(received, known, answers.values(), now, bounds)
         self._news.tell()
         return [answers[at] for at in range(len(events))]
@@ -70,7 +70,7 @@ class DynamoEvents(DynamoChains):
         bounds: Bounds,
     ) -> None:
         """Events are kept for rules. If these were gone when they were asked, it was in vain."""
-        decided = {told.event.fact for told in answers if told.decisions}
+        decided = {answer.event.fact for answer in answers if answer.decisions}
         kept = [one.fact for one in received if one.until is None and one.fact not in decided]
         self._release([known[fact] for fact in kept], now, bounds.loose_seconds * 1000)
 

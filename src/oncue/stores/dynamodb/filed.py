@@ -105,8 +105,8 @@ def is_plain(new: NewJob) -> bool:
     """Whether a new job needs no record: its id tells where it waits, and nothing else finds it."""
     if new.digest is not None or new.owner is not None or new.expires_at is not None:
         return False
-    told = read_id(new.id)
-    return told is not None and told[1:] == (new.due_at, queue_digest(new.queue), new.priority)
+    parts = read_id(new.id)
+    return parts is not None and parts[1:] == (new.due_at, queue_digest(new.queue), new.priority)
 
 
 def line_of(record: Record, known: KnownQueue, ver: int) -> Line | None:
@@ -195,10 +195,10 @@ def is_past(part: str) -> bool:
 
 def _cut(past: str | None) -> dict[str, bytes]:
     """What was, in pieces that the table takes. Mostly it is one."""
-    told = b"" if past is None else past.encode()
+    text = b"" if past is None else past.encode()
     return {
-        f"past.{at // PART_BYTES}" if at else "past": told[at : at + PART_BYTES]
-        for at in range(0, len(told), PART_BYTES)
+        f"past.{at // PART_BYTES}" if at else "past": text[at : at + PART_BYTES]
+        for at in range(0, len(text), PART_BYTES)
     }
 
 
@@ -268,10 +268,10 @@ def turn_at(sk: str) -> str:
 
 def plain_turn(job_id: str) -> tuple[Turn, str] | None:
     """What a minted id says: the turn of its job if it is plain, and the digest of its queue."""
-    told = read_id(job_id)
-    if told is None:
+    parts = read_id(job_id)
+    if parts is None:
         return None
-    return Turn(True, -told.priority, told.due_at, job_id), told.queue_digest
+    return Turn(True, -parts.priority, parts.due_at, job_id), parts.queue_digest
 
 
 def read_filed(job_id: str, item: Item, shown: dict[str, Any], parts: dict[str, bytes]) -> Filed:

@@ -178,18 +178,18 @@ class Filing:
     def _spots_by_now(self, ids: Sequence[str]) -> dict[str, list[Key]]:
         """Where jobs may be that were not found. One may have got its record and left its line
         between the two reads; or another node has spread its queue over more shards."""
-        told = (plain_turn(job_id) for job_id in ids)
-        digests = {one[1] for one in told if one is not None}
+        turns = (plain_turn(job_id) for job_id in ids)
+        digests = {one[1] for one in turns if one is not None}
         self._fresh(known.name for digest in digests for known in self._memory.of_digest(digest))
         return self._spots(ids)
 
     def _spots(self, ids: Iterable[str]) -> dict[str, list[Key]]:
         """Where jobs may be: their records, and the places in which they wait if they are plain."""
-        told = {job_id: plain_turn(job_id) for job_id in ids}
-        if not all(self._memory.of_digest(one[1]) for one in told.values() if one is not None):
+        turns = {job_id: plain_turn(job_id) for job_id in ids}
+        if not all(self._memory.of_digest(one[1]) for one in turns.values() if one is not None):
             self._all_queues()
-        spots = {job_id: [keys.job(job_id)] for job_id in told}
-        for job_id, one in told.items():
+        spots = {job_id: [keys.job(job_id)] for job_id in turns}
+        for job_id, one in turns.items():
             if one is not None:
                 turn, queues = one[0], self._memory.of_digest(one[1])
                 lines = {pk for known in queues for pk in known.lines_of(job_id)}

@@ -75,8 +75,8 @@ def _count(table: Table, pk: str, above: str, upto: str, most: int) -> int:
 
 def time_to_live(store: DynamoStore) -> dict[str, Any]:
     """As the service describes it. Costs nothing."""
-    told: dict[str, Any] = store.table.call("describe_time_to_live")["TimeToLiveDescription"]
-    return told
+    ttl: dict[str, Any] = store.table.call("describe_time_to_live")["TimeToLiveDescription"]
+    return ttl
 
 
 def write_quota(store: DynamoStore) -> int:

@@ -79,8 +79,8 @@ def read_lease(queue: str, shard: int, item: Item | None) -> ShardLease:
     """The lease of a shard; None: it was never taken."""
     if item is None:
         return ShardLease(queue, shard)
-    told = {name: item[name] for name in _STORED if name in item}
-    return ShardLease(queue, shard, item["ver"], **told)
+    stored = {name: item[name] for name in _STORED if name in item}
+    return ShardLease(queue, shard, item["ver"], **stored)
 
 
 class Leasing(Filing):

@@ -170,7 +170,7 @@ class DynamoSchedules(DynamoJobs):
         self.table.write(
             removed=[
                 *(key for change in done.values() for key in change.own.removed),
-                *(Key(item["pk"], item["sk"]) for own in vain for item in own.before),
+                *(Key(item["pk"], item["sk"]) for head in vain for item in head.before),
             ]
         )
         self._follow_up((plan for change in done.values() for plan in change.withdrawn), known)

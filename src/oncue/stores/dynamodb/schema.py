@@ -31,12 +31,12 @@ def open_table(table: Table) -> bytes:
 
 def describe(table: Table) -> dict[str, Any]:
     """What the service says of the table."""
-    told: dict[str, Any] = table.call("describe_table")["Table"]
-    if told["TableStatus"] not in ("ACTIVE", "UPDATING"):
-        raise StoreUnavailable(f"DynamoDB table {table.name} is {told['TableStatus'].lower()}.")
-    return told
+    state: dict[str, Any] = table.call("describe_table")["Table"]
+    if state["TableStatus"] not in ("ACTIVE", "UPDATING"):
+        raise StoreUnavailable(f"DynamoDB table {table.name} is {state['TableStatus'].lower()}.")
+    return state
 
 
-def mode_of(told: dict[str, Any]) -> str:
+def mode_of(state: dict[str, Any]) -> str:
     """How the table is billed: PAY_PER_REQUEST (on demand) or PROVISIONED."""
-    return str(told.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED"))
+    return str(state.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED"))

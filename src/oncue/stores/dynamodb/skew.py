@@ -131,10 +131,10 @@ class ServiceClock:
         """An answer with this `Date` was received now; the request was sent then, by the clocks of
         this machine."""
         try:
-            told = parsedate_to_datetime(date)
+            parsed = parsedate_to_datetime(date)
         except ValueError:
             return
-        theirs = from_datetime(told.replace(tzinfo=UTC))  # a Date is always in GMT
+        theirs = from_datetime(parsed.replace(tzinfo=UTC))  # a Date is always in GMT
         at = self._clock.monotonic()
         received = sent + (at - sent_monotonic) * 1000  # also if the clock was set meanwhile
         new = OffsetBounds(theirs - received - 1, theirs + 1000 - sent, at)

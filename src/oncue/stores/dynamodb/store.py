@@ -79,16 +79,16 @@ class DynamoStore(
         return self._news.watch(listener, queues, self.look_for_news)
 
     def describe(self) -> StoreFacts:
-        told = schema.describe(self.table)
+        state = schema.describe(self.table)
         details = {
             "kind": "dynamodb",
             "table": self.table.name,
-            "status": told["TableStatus"].lower(),
-            "mode": schema.mode_of(told),
+            "status": state["TableStatus"].lower(),
+            "mode": schema.mode_of(state),
             "throttles": self.table.throttles.count,
         }
-        if "StreamSpecification" in told:
-            details["stream"] = told["StreamSpecification"].get("StreamViewType")
+        if "StreamSpecification" in state:
+            details["stream"] = state["StreamSpecification"].get("StreamViewType")
         return StoreFacts("dynamodb", details, schema=schema.SCHEMA)
 
     def close(self) -> None:

@@ -123,8 +123,8 @@ class Table:
         for keys in filled(groups):
             asked = [{"Get": {"TableName": self.name, "Key": wire_key(key)}} for key in keys]
             answer = self.call("transact_get_items", TransactItems=asked)
-            told = zip(keys, answer["Responses"], strict=True)
-            found |= {key: from_wire(one["Item"]) for key, one in told if "Item" in one}
+            pairs = zip(keys, answer["Responses"], strict=True)
+            found |= {key: from_wire(one["Item"]) for key, one in pairs if "Item" in one}
         return found
 
     def query(

@@ -124,6 +124,6 @@ def too_long(table: str, problem: Exception | None) -> StoreUnavailable:
 
 def _refused_action(problem: Any) -> str:
     """What the policy does not allow. The rest of the message names the caller."""
-    told = str(getattr(problem, "response", {}).get("Error", {}).get("Message", ""))
-    found = re.search(r"dynamodb:[A-Za-z]+", told)
+    message = str(getattr(problem, "response", {}).get("Error", {}).get("Message", ""))
+    found = re.search(r"dynamodb:[A-Za-z]+", message)
     return f" for {found[0]}" if found else ""

@@ -54,7 +54,7 @@ class PgAddress(NamedTuple):
             raise InvalidInput(f"this cannot be read; {_FORM}. {_ESCAPES}", "/store")
         if not database:
             raise InvalidInput(f"it names no database; {_FORM}.", "/store")
-        told = {name: value for name, value in pairs if name in _OURS}
+        given = {name: value for name, value in pairs if name in _OURS}
         # As they were written: libpq does not take a plus for a space.
         rest = "&".join(
             one for one in parts.query.split("&") if unquote(one.partition("=")[0]) not in _OURS
@@ -64,7 +64,7 @@ class PgAddress(NamedTuple):
         conninfo = f"postgresql://{parts.netloc}{parts.path}" + (f"?{rest}" if rest else "")
         _check_options(url, [name for name, _ in pairs if name not in _OURS])
         _check(conninfo)
-        return cls(conninfo, f"{hosts or 'this machine'}/{unquote(database)}", **_options(told))
+        return cls(conninfo, f"{hosts or 'this machine'}/{unquote(database)}", **_options(given))
 
     def __repr__(self) -> str:
         return f"PgAddress({self.shown!r}, schema={self.schema!r})"
@@ -99,21 +99,21 @@ def _check(conninfo: str) -> None:
         raise InvalidInput(f"libpq cannot read it; {_FORM}. {_ESCAPES}", "/store") from None
 
 
-def _options(told: dict[str, str]) -> dict[str, Any]:
-    options: dict[str, Any] = dict(told)
-    if not _SCHEMA.fullmatch(told.get("schema", DEFAULT_SCHEMA)):
+def _options(given: dict[str, str]) -> dict[str, Any]:
+    options: dict[str, Any] = dict(given)
+    if not _SCHEMA.fullmatch(given.get("schema", DEFAULT_SCHEMA)):
         text = "the schema is a name of at most 57 lower-case letters, digits and '_'."
         raise InvalidInput(text, "/store")
-    if "pool_size" in told:
-        size = told["pool_size"]
+    if "pool_size" in given:
+        size = given["pool_size"]
         if not (size.isdecimal() and 1 <= int(size[:5]) <= 1000):
             raise InvalidInput("pool_size is a number from 1 to 1000.", "/store")
         options["pool_size"] = int(size)
     for name, allowed in _CHOICES.items():
-        if told.get(name, allowed[0]) not in allowed:
+        if given.get(name, allowed[0]) not in allowed:
             raise InvalidInput(f"{name} is one of {', '.join(allowed)}.", "/store")
-    if "migrate" in told:
-        options["migrate"] = told["migrate"] == "yes"
+    if "migrate" in given:
+        options["migrate"] = given["migrate"] == "yes"
     return options
 
 

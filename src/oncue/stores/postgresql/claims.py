@@ -68,8 +68,8 @@ class PgClaims(PgTouches):
         most = sum(taker.limit for taker in takers)
         ready: dict[str, ReadyQueue] = {}
         for name in names:
-            own = [one for one in held if one.queue == name]
-            ready[name] = self._make_ready(tx, name, looks[name], most, now, now, own)
+            ranges = [one for one in held if one.queue == name]
+            ready[name] = self._make_ready(tx, name, looks[name], most, now, now, ranges)
         if len(takers) == len(names) == 1 and not held:
             [of_queue] = ready.values()
             lines = _due(of_queue.lines, now)

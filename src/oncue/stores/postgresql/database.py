@@ -83,11 +83,11 @@ def statements(schema: str) -> Statements:
 def connect_options(conninfo: str) -> dict[str, Any]:
     """What libpq is told besides; what the URL says counts first. Servers that do not answer keep
     nobody from the last one that the URL names: all are tried in the time that a call waits."""
-    told = libpq.conninfo_to_dict(conninfo)
-    servers = 1 + str(told.get("host") or told.get("hostaddr") or "").count(",")
+    given = libpq.conninfo_to_dict(conninfo)
+    servers = 1 + str(given.get("host") or given.get("hostaddr") or "").count(",")
     seconds = max(int(CONNECT_SECONDS / servers), LEAST_CONNECT_SECONDS)
     options = {"connect_timeout": seconds, **_CONNECT_OPTIONS}
-    unsaid = {name: value for name, value in options.items() if name not in told}
+    unsaid = {name: value for name, value in options.items() if name not in given}
     return {"client_encoding": "utf-8", **unsaid}
 
 

@@ -239,19 +239,19 @@ def notices_of(news: Dues, ranks: Mapping[str | None, Collection[int]]) -> list[
     some: dict[str, list[int]] = {}
     size = 0
     for queue, due_at in news.items():
-        told = [due_at, *ranks.get(queue, ())]
-        size += len(queue or "") + 20 + 4 * len(told)
+        numbers = [due_at, *ranks.get(queue, ())]
+        size += len(queue or "") + 20 + 4 * len(numbers)
         if size > NOTICE_BYTES:
             notices.append(json.dumps(some))
             some, size = {}, 0
-        some[queue or ""] = told
+        some[queue or ""] = numbers
     return [*notices, json.dumps(some)] if some else notices
 
 
 def _read_notice(text: str) -> tuple[Dues, dict[str, list[int]]]:
     try:
-        told = {queue: [int(one) for one in what] for queue, what in json.loads(text).items()}
-        dues: Dues = {queue or None: what[0] for queue, what in told.items()}
-        return dues, {queue: what[1:] for queue, what in told.items()}
+        read = {queue: [int(one) for one in what] for queue, what in json.loads(text).items()}
+        dues: Dues = {queue or None: what[0] for queue, what in read.items()}
+        return dues, {queue: what[1:] for queue, what in read.items()}
     except (ValueError, TypeError, AttributeError, IndexError):  # of another program
         return {None: 0}, {}

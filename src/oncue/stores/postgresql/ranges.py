@@ -136,7 +136,7 @@ class PgRanges(PgDeliveries):
         arrived: Arrived,
     ) -> ReadyQueue:
         """The queue, made ready. What is in flight the dispatcher knows better than the rows."""
-        own = [
+        counted = [
             one._replace(in_flight=len(continued[one.shard])) if one.shard in continued else one
             for one in ranges
         ]
@@ -144,7 +144,7 @@ class PgRanges(PgDeliveries):
         first = min(places, key=attrgetter("place"), default=None)
         look = look._replace(expired=look.expired and asked.expires)
         bounds = (asked.limit, asked.cutoff, asked.now)
-        return self._make_ready(tx, asked.queue, look, *bounds, own, first)
+        return self._make_ready(tx, asked.queue, look, *bounds, counted, first)
 
     def _chosen(
         self,

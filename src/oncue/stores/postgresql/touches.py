@@ -43,13 +43,13 @@ class PgTouches(PgReadying):
         rows, queues = tx.together(("claims", "seen", ids), ("claims", "queues_of", ids))
         found = {row[0]: records.read_stored(row[:-1]) for row in rows}
         answers = _touched(touches, found, {row[0]: queue_row(*row).queue for row in queues}, now)
-        told = list(zip(touches, answers, strict=True))
-        recorded = {touch.id for touch, answer in told if _is_recorded(touch, answer)}
-        touched = {touch.id for touch, answer in told if isinstance(answer, Touched)}
+        answered = list(zip(touches, answers, strict=True))
+        recorded = {touch.id for touch, answer in answered if _is_recorded(touch, answer)}
+        touched = {touch.id for touch, answer in answered if isinstance(answer, Touched)}
         versions = {row[0]: row[-1] for row in rows if row[0] in touched - recorded}
         stored = _store_touched(tx, found, versions) if versions else set()
         unsure = (touched | recorded) - stored
-        return [None if touch.id in unsure else answer for touch, answer in told]
+        return [None if touch.id in unsure else answer for touch, answer in answered]
 
     @repeatable
     def _touch_locked(

@@ -232,8 +232,8 @@ class _Settling(NamedTuple):
             by_epoch[one.epoch].append(one.id)
         if keep and (len(by_epoch) > 1 or any(one.result is not None for _, one in items)):
             before = tx.total_changes()
-            told = [(self.now, one.result, one.id, one.epoch, queue) for _, one in items]
-            tx.executemany(SQL["complete_each"], told)
+            ends = [(self.now, one.result, one.id, one.epoch, queue) for _, one in items]
+            tx.executemany(SQL["complete_each"], ends)
             return tx.total_changes() - before
         done, statement = 0, SQL["complete_all" if keep else "complete_all_gone"]
         for epoch, ids in by_epoch.items():

@@ -182,15 +182,14 @@ class _Settling(NamedTuple):
     def complete_range(self, settlements: Sequence[Settlement]) -> bool:
         """Complete all jobs of the range of a worker. False: the settlements are not those of a
         whole range, and nothing was done."""
-        digest = completed_digest(settlements)
-        whole = None if digest is None else whole_range(self.tx, digest)
-        if digest is None or whole is None:
+        whole = whole_range(self.tx, settlements)
+        if whole is None:
             return False
         queue = self.settings.of(whole.queue)
         worker_ranges.complete(self.tx, whole, self.now, keep=queue.keeps_history)
         self.db.tell(queue.name, 0)  # jobs that came into the range meanwhile can be taken now
         if not queue.keeps_history:
-            remember_range(self.tx, digest, queue.lease_seconds, self.now)
+            remember_range(self.tx, whole.jobs_digest, queue.lease_seconds, self.now)
         return True
 
     def complete_all(self, items: Sequence[_Item]) -> bool:

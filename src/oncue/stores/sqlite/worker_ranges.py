@@ -39,6 +39,7 @@ class WholeRange(NamedTuple):
     worker: str
     claimed_at: Moment
     ns: str
+    jobs_digest: bytes
 
 
 def open_range(
@@ -98,9 +99,11 @@ def completed_digest(settlements: Sequence[Settlement]) -> bytes | None:
     return _digest(settlements.ids, epochs.pop()) if len(epochs) == 1 else None
 
 
-def whole_range(tx: rows.Tx, jobs_digest: bytes) -> WholeRange | None:
-    found = rows.first(tx, SQL["of_jobs"], {"jobs_digest": jobs_digest})
-    return None if found is None else WholeRange._make(found)
+def whole_range(tx: rows.Tx, settlements: Sequence[Settlement]) -> WholeRange | None:
+    """The range whose jobs are all completed by these settlements, if there is one."""
+    digest = completed_digest(settlements)
+    found = digest and rows.first(tx, SQL["of_jobs"], {"jobs_digest": digest})
+    return WholeRange._make(found) if found else None
 
 
 def complete(tx: rows.Tx, whole: WholeRange, now: Moment, *, keep: bool) -> None:

@@ -24,7 +24,7 @@ SELECT min(lease_until) FROM ranges WHERE nonce IS NOT NULL;
 UPDATE ranges SET cutoff = NULL, in_flight = 0 WHERE queue = :queue AND nonce IS NOT NULL;
 
 -- name: of_jobs
-SELECT queue, dispatcher, opened_at, ns FROM ranges
+SELECT queue, dispatcher, opened_at, ns, jobs_digest FROM ranges
 WHERE nonce IS NOT NULL AND jobs_digest = :jobs_digest;
 
 -- As `claims.sql: claim` and then `complete_all`.

@@ -21,7 +21,7 @@ from oncue.core.stamp import SECOND, Stamp
 
 
 class Decision(StrEnum):
-    """What becomes of an event for a rule that it matches."""
+    """How a rule decides on an event that it matches."""
 
     ACCEPTED = "ACCEPTED"
     DUPLICATE = "DUPLICATE"
@@ -59,7 +59,7 @@ def decide(
     lives: Iterable[Stamp],
     late_seconds: int,
 ) -> Decision:
-    """What becomes of a matching event that was not decided yet. `newest` is the newest stamp that
+    """The decision on a matching event that was not decided yet. `newest` is the newest stamp that
     the rule has accepted."""
     if last_instant is not None and event_stamp <= last_instant:
         return Decision.STALE

@@ -1,4 +1,4 @@
-"""What publishing an event led to: decisions of the rules that it matches, and jobs."""
+"""Results of publishing events: decisions of the rules that they match, and jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oncue.core.stamp import Stamp
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What one rule decided on an event, for one of the dependencies that it matches."""
+    """The decision of one rule on an event, for one of the dependencies that it matches."""
 
     rule: str
     dependency: Dependency
@@ -66,8 +66,8 @@ class LoggedEvent:
 
 
 class Conclusion(NamedTuple):
-    """What one rule makes of an event, for the store to apply. ACCEPTED: the event is accepted for
-    each dependency that it validates. STALE: each of them has seen a stale event."""
+    """The decision of one rule on an event, for the store to apply. ACCEPTED: the event is accepted
+    for each dependency that it validates. STALE: each of them has seen a stale event."""
 
     decision: Decision
     decisions: list[Decided]
@@ -92,11 +92,11 @@ def conclude(
     first_at: Callable[[int, Stamp], Event | None],
     markers: Markers | None = None,
 ) -> Conclusion:
-    """What the rule makes of an event on which it has not decided. `validated` are the positions of
-    the dependencies that the event validates, `newest_of_all` is the newest stamp that the rule has
-    accepted. `newest`, `first_at` and the markers need not know of the event; `first_at` finds the
-    first event that was accepted for the dependency at a position with a stamp. For the markers,
-    the event counts as one."""
+    """The conclusion of the rule about an event on which it has not decided. `validated` are the
+    positions of the dependencies that the event validates, `newest_of_all` is the newest stamp that
+    the rule has accepted. `newest`, `first_at` and the markers need not know of the event;
+    `first_at` finds the first event that was accepted for the dependency at a position with a
+    stamp. For the markers, the event counts as one."""
     with_it = partial(_with_it, event.stamp, validated)
     firing = job = None
     late = bounds.late_seconds

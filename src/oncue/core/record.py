@@ -304,7 +304,7 @@ class Record:
             self.finished_at = now
 
     def change(self, change: JobChange, now: Moment) -> None:
-        """What people change, after `changes.decide` said that it may be changed."""
+        """Apply a change by people, which `changes.decide` has allowed."""
         match change.verb:
             case ChangeVerb.AMEND:
                 self.amend(change, now)

@@ -40,7 +40,7 @@ class Taker(NamedTuple):
 
 
 def share_out(takers: Sequence[Taker], first: First[T]) -> list[Sequence[T]]:
-    """What each taker gets, in order: each as if those before it had asked just before.
+    """The share of each taker, in order: each as if those before it had asked just before.
 
     Reclaimed work may have killed its worker, so it is not taken in bulk: a taker that gets
     some gets no more of it than its `reclaimed_limit`, and nothing else."""

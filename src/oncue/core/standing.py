@@ -27,7 +27,7 @@ class Validity(StrEnum):
 
 
 class Sighting(NamedTuple):
-    """What a store knows of one dependency at a time t."""
+    """The state of one dependency at a time t, as a store knows it."""
 
     newest: Event | None = None
     """The newest accepted event stamped by t."""

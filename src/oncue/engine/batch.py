@@ -29,8 +29,8 @@ from oncue.ports.store import Store
 DETAIL_KEPT = 1000  # characters of a sink's answer
 
 Untaken = Mapping[int, Refusal | None] | None
-"""What a sink did not take of a batch, by position: why not, or None if it was not tried. None for
-all: it was down and took nothing."""
+"""The jobs of a batch that a sink did not take, by position: why not, or None if that was not
+tried. None for all: it was down and took nothing."""
 
 
 class RangeBatch:
@@ -283,7 +283,8 @@ def checked(answer: object, size: int, *, partly: bool = False) -> Mapping[int, 
 
 
 def part_taken(down: SinkDown, size: int) -> Untaken:
-    """What a sink in trouble has not taken, if it took a part of the batch and says which."""
+    """The jobs that a sink in trouble has not taken, if it took a part of the batch and says
+    which."""
     if down.untaken is None:
         return None
     try:

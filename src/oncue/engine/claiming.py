@@ -49,7 +49,7 @@ class Claiming:
             raise
 
     def taken(self, now: Moment) -> list[Claimed]:
-        """What the call took whose answer got lost. Nothing is taken anew."""
+        """The jobs that the call took whose answer got lost. Nothing is taken anew."""
         if self._lost is None:
             return []
         queues, takers, nonce = self._lost

@@ -214,7 +214,8 @@ class Dispatcher:
         return rest
 
     def _deliver(self, queue: Queue, batch: DeliveryBatch, kept: Kept) -> Untaken:
-        """What the sink did not take. Trouble of the sink itself opens the circuit."""
+        """Deliver a batch: the jobs that the sink did not take. Trouble of the sink itself opens
+        the circuit."""
         if kept.lost:  # the claim took so long that its lease may be over: another may deliver
             text = "queue %s: the lease was nearly over before anything was sent; claiming again"
             logger.warning(text, queue.name, extra={"queue": queue.name})
@@ -264,7 +265,7 @@ class Dispatcher:
         logger.log(level, text, queue.name, why, pause, extra={"queue": queue.name})
 
     def _settle_again(self) -> None:
-        """What the store could not take last time."""
+        """Settle what the store could not take last time."""
         while self._unsettled:
             self._settle(self._unsettled.pop())
 

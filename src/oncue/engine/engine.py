@@ -117,7 +117,7 @@ class Engine:
         self._start([*self._loops(), self._supervisor])
 
     def running(self) -> Running:
-        """What this process runs because of it."""
+        """The parts that this process runs because of it."""
         return Running(engine=True, dispatches=tuple(self._routes))
 
     def _loops(self) -> list[Loop]:

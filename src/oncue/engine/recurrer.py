@@ -92,7 +92,7 @@ class Recurrer:
             logger.debug("%d schedules were advanced by others", len(refused))
 
     def decide(self, due: Sequence[Schedule], now: Moment) -> list[Advance]:
-        """What to do about these schedules; their events are published when this returns. Trouble
+        """How to advance these schedules; their events are published when this returns. Trouble
         with one schedule puts off that one. A store that does not answer puts off all that publish:
         each further try would wait for it again."""
         advances: list[Advance] = []

@@ -1,4 +1,4 @@
-"""What a handler is given: the job, its steps, and the news that it should stop."""
+"""The job as a handler gets it: its payload, its steps, and the news that it should stop."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class HandledJob:
 
     @property
     def facts(self) -> dict[str, str | int]:
-        """What a line in the log says of the job; `extra=job.facts` puts it there."""
+        """Facts about the job for a line in the log; `extra=job.facts` puts it there."""
         return {"job_id": self.id, "queue": self.queue, "attempt": self.attempt}
 
     @property
@@ -171,7 +171,8 @@ class HandledJob:
             self._keep_until = sent + self._batch.queue.lease_seconds * TRUSTED
 
     def operation(self, name: str) -> Operation | None:
-        """What is known of a step, also from earlier attempts: state, percent, message, result."""
+        """The last report on a step, also from earlier attempts: state, percent, message,
+        result."""
         if self._operations is None:
             self._operations = {one.name: one for one in self._all_operations()}
         return self._operations.get(name)

@@ -88,7 +88,7 @@ def _sized(values: Sequence[bytes]) -> bytes:
 
 
 def copied(jobs: Iterable[NewJob], shards: Mapping[str, int]) -> Iterator[bytes]:
-    """What `jobs.sql: copy` reads, piece by piece. `shards`: how many each queue has."""
+    """The input of `jobs.sql: copy`, piece by piece. `shards`: how many each queue has."""
     queues = {name: _sized([name.encode()]) for name in shards}
     rests: dict[tuple[int, int, int], bytes] = {}
     parts = [_COPY_HEAD]

@@ -55,7 +55,8 @@ class PgClaims(PgTouches):
     def _claimed_by(
         self, tx: PgTx, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
     ) -> list[list[Claimed]]:
-        """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
+        """The jobs that a call took, by taker, as far as the claims hold. Their leases begin
+        anew."""
         found = tx.rows("claims", "claimed_by", {"prefix": f"{nonce}/", "now": now})
         return self._handed_over(tx, queues, takers, found)
 

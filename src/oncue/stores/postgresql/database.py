@@ -81,8 +81,8 @@ def statements(schema: str) -> Statements:
 
 
 def connect_options(conninfo: str) -> dict[str, Any]:
-    """What libpq is told besides; what the URL says counts first. Servers that do not answer keep
-    nobody from the last one that the URL names: all are tried in the time that a call waits."""
+    """Options for libpq, beside those of the URL, which count first. All servers that the URL names
+    are tried in the time that a call waits, even if the first ones do not answer."""
     given = libpq.conninfo_to_dict(conninfo)
     servers = 1 + str(given.get("host") or given.get("hostaddr") or "").count(",")
     seconds = max(int(CONNECT_SECONDS / servers), LEAST_CONNECT_SECONDS)
@@ -317,7 +317,7 @@ class PgDatabase:
         return answer
 
     def _is_committed(self, lost: Unknown, ends: float) -> bool:
-        """What became of a transaction whose answer got lost."""
+        """Whether a transaction whose answer got lost was committed."""
         while lost.xid is not None:
             try:
                 with self.connection() as connection:

@@ -49,11 +49,11 @@ class LinesLook(NamedTuple):
     begun: float
     """When, by the monotonic clock."""
     known: _Known | None
-    """What was known when it began."""
+    """The lines that were known when it began."""
 
     @property
     def statement(self) -> Asked:
-        """What finds the first jobs of the lines."""
+        """The statement that finds the first jobs of the lines."""
         if self.bounds is None:
             return "claims", "lines", {"queue": self.queue}
         return "claims", "known_lines", {"queue": self.queue, **self.bounds._asdict()}
@@ -119,8 +119,8 @@ class KnownLines:
             ]
 
     def learn(self, look: LinesLook, lines: Iterable[LineHead]) -> None:
-        """What a look found. What was told of the queue since it began, or found by a look at
-        everything that ended before it, it may have missed."""
+        """Take over the lines that a look found. It may have missed jobs that were told since it
+        began, or that were found by a look at everything that ended before it."""
         found = list(lines)
         floors = {(line.shard, line.rank): (line.due_at, line.id) for line in found}
         at = self._clock.monotonic()

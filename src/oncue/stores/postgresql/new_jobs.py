@@ -49,7 +49,7 @@ _ID = itemgetter(NewJob._fields.index("id"))
 _QUEUE = itemgetter(NewJob._fields.index("queue"))
 _PLACE = itemgetter(*map(NewJob._fields.index, ("queue", "priority", "due_at")))
 Used = tuple[str, ...]
-"""What a transaction can have used: an id, a key, or a new queue."""
+"""An id, a key or a new queue that a transaction has used."""
 
 
 class PgNewJobs(PgPart):
@@ -230,9 +230,9 @@ class PgNewJobs(PgPart):
     def _clashes(
         self, jobs: Sequence[NewJob], stored: set[str], held: set[Used], now: Moment
     ) -> Mapping[int, Clash | HeldByOthers]:
-        """What became of the jobs that were not stored. `held`: what transactions of others have
-        used. A call that is repeated finds all its ids or keys there: they are looked for
-        together."""
+        """The clashes of the jobs that were not stored. `held`: ids, keys and queues that
+        transactions of others have used. In a call that is repeated all ids or keys are there, so
+        they are looked for together."""
         clashes: dict[int, Clash | HeldByOthers] = {}
         left = _not_stored(jobs, stored)
         wanted = [job for _, job in left] if len(left) > 1 else []
@@ -306,7 +306,7 @@ def _known_clash(new: NewJob, there: Mapping[Used, FiledRow]) -> Clash | None:
 
 
 def _uses(job: NewJob) -> list[Used]:
-    """What no other new job can have."""
+    """Its id and key, which no other new job can have."""
     return [("id", job.id), *([] if job.key is None else [("key", job.queue, job.key)])]
 
 
@@ -316,7 +316,7 @@ def _replaces(job: NewJob) -> Used:
 
 
 def _needs(job: NewJob) -> list[Used]:
-    """What others must not hold."""
+    """All that must not be held by others when it is stored."""
     return [("queue", job.queue), *_uses(job), *([_replaces(job)] if job.replace else [])]
 
 

@@ -145,7 +145,8 @@ class PgPublication(Publication[PgJoined]):
         return [n for [n] in self.tx.rows("rules", "lock", {"names": sorted(wanted)})]
 
     def _read_rules(self, events: Mapping[int, Event], held: list[int]) -> None:
-        """What these rules are now that they are locked, and what the events match of them."""
+        """Read these rules, now that they are locked, and their dependencies that the events
+        match."""
         ns = {"ns": held}
         known = {logged.n for logged in self._logged.values()} - self._fresh
         matches, decided, rules, dependencies, newest = self.tx.together(
@@ -215,7 +216,7 @@ def _columns(events: Iterable[Event]) -> dict[str, list[Any]]:
 
 
 def _keys(events: Mapping[int, Event]) -> dict[str, list[Any]]:
-    """What dependencies may have to match these events: a row for each key of each event."""
+    """The keys by which dependencies match these events: a row for each key of each event."""
     rows = []
     for at, event in events.items():
         keys = match_keys(event)

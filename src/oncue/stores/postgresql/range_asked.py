@@ -1,4 +1,4 @@
-"""What a dispatcher asks for, and the shard from which it gets that."""
+"""The request of a dispatcher, and the shard from which it gets jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAITED_FOR = 4  # shards; if so many are shared, the others are only tried
 
 
 class RangeAsked(NamedTuple):
-    """What a dispatcher asks for."""
+    """The request of a dispatcher."""
 
     queue: str
     dispatcher: str

@@ -266,8 +266,8 @@ class PgRanges(PgDeliveries):
         lines: Sequence[LineHead],
         flying: set[str],
     ) -> list[PlaceInLine]:
-        """What has come into a range since it was taken and can be delivered, in order. Mostly
-        nothing has, which is seen by counting."""
+        """Jobs that have come into a range since it was taken and can be delivered, in order.
+        Mostly there are none, which is seen by counting."""
         parts = [
             (line.rank, line.due_at, line.id, *end)
             for line in lines

@@ -24,7 +24,7 @@ _PLACE = attrgetter("place")
 
 
 class QueueLook(NamedTuple):
-    """What is read of a queue before anything is taken from it."""
+    """The facts about a queue that are read before anything is taken from it."""
 
     row: QueueRow | None
     """None: there is no row; the queue has default settings."""

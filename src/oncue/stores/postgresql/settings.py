@@ -26,7 +26,7 @@ class QueueRow(NamedTuple):
 
 
 class KnownSettings:
-    """What callers that need not be exact go by, without a look at the database. Replaced as a
+    """Settings for callers that need not be exact, without a look at the database. Replaced as a
     whole: any thread may read it."""
 
     def __init__(self) -> None:

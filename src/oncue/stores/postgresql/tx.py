@@ -38,7 +38,8 @@ class PgRows(psycopg.Cursor[TupleRow]):
 
 @contextmanager
 def journey(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """What is executed is sent together, and answered at the end: nothing may be fetched before.
+    """Statements executed in this block are sent together and answered at its end: nothing may be
+    fetched before.
 
     At its end psycopg sends Sync, which makes the server answer, and then Flush, which is not
     needed. A Flush stops the server's clock for `idle_in_transaction_session_timeout`: a process
@@ -88,7 +89,7 @@ class PgTx:
         self.connection = connection
         self.statements = statements
         self.news: dict[str | None, Moment] = {}
-        """What listeners are told once it is committed."""
+        """The news for listeners, once it is committed."""
         self.ranks: dict[str, set[int]] = {}
         """By queue: the ranks of jobs that wait from then on."""
         self.is_ending = False

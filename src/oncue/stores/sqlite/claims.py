@@ -168,7 +168,7 @@ class SqliteClaims(StorePart):
 
 
 class _Settling(NamedTuple):
-    """What one call settles."""
+    """The settlements of one call."""
 
     db: Database
     tx: rows.Tx

@@ -95,7 +95,7 @@ class Database:
             raise
 
     def _trouble(self, error: apsw.Error) -> StoreError:
-        """What an error of SQLite means. It does not know that the file is missing."""
+        """The meaning of an error of SQLite, which does not know that the file is missing."""
         try:
             self.presence.look()
         except StoreError as missing:

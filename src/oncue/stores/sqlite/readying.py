@@ -1,5 +1,5 @@
-"""What may be taken from a queue in SQLite: what its pause, its rate and its concurrency let
-through, and the lines in which something is due.
+"""How much may be taken from a queue in SQLite by its pause, its rate and its concurrency, and in
+which lines something is due.
 
 A claim needs the write lock, which all processes share. Idle workers and dispatchers ask often and
 find nothing, so a claim first looks, by reading alone, whether it could find anything. Without the
@@ -24,11 +24,11 @@ RANGES = rows.load("ranges")
 
 
 class QueueLimits(NamedTuple):
-    """What bounds claims on a queue."""
+    """The bounds of claims on a queue."""
 
     limits: Limits = Limits()
     held: lines.OpenRange | None = None
-    """What is covered already."""
+    """The jobs that are covered already."""
 
     def under_way(self, tx: rows.Tx, queue: str) -> int:
         """How many jobs are dispatched or executing, counted up to the concurrency, if there is
@@ -41,11 +41,11 @@ class QueueLimits(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """What may be taken from a queue now."""
+    """How much may be taken from a queue now, and where."""
 
     room: Room
     held: lines.OpenRange | None
-    """What is covered already."""
+    """The jobs that are covered already."""
     lines: Sequence[int] = ()
     """Those in which something is due."""
 

@@ -191,7 +191,7 @@ class Taking:
 def claimed_by(
     tx: rows.Tx, nonce: str, queues: Sequence[Queue], takers: int, now: Moment
 ) -> list[list[Claimed]]:
-    """What a call took, by taker, as far as the claims hold. Their leases begin anew."""
+    """The jobs that a call took, by taker, as far as the claims hold. Their leases begin anew."""
     prefix = f"{nonce}/"
     params = {"prefix": prefix, "length": len(prefix), "now": now}
     worker_ranges.split(tx, "of_nonce", params)

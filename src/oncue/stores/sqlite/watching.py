@@ -51,7 +51,7 @@ class OtherProcesses:
         self._stale.add(queue)
 
     def news(self, tx: rows.Tx, queues: Collection[str] | None) -> list[News]:
-        """What listeners are to be told, of these queues (None: of all)."""
+        """The news for listeners of these queues (None: of all)."""
         stale, self._stale = self._stale, set()  # before reading, so that none is missed
         try:
             revision = settings_revision(tx)

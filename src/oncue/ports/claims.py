@@ -32,13 +32,13 @@ it as well. `refusals` counts on until the job is taken.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from oncue.core.cursor import Cursor, Page
 from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import Claimed, Delivery, Lapse, Operation
 from oncue.core.lease import Touch, Touched
-from oncue.core.lifecycle import State
+from oncue.core.lifecycle import LIVE, State
 from oncue.core.missed import Judge, Look, Missed
 from oncue.core.moment import Moment
 from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
@@ -46,6 +46,9 @@ from oncue.core.queue import Queue
 from oncue.core.retry import Verdict
 from oncue.core.sharing import Taker
 from oncue.ports.sink import Refusal
+
+if TYPE_CHECKING:
+    from oncue.core.record import Record
 
 
 class Settled(NamedTuple):
@@ -67,6 +70,16 @@ class ClaimFilter(NamedTuple):
     """Those whose lease or timeout has ended by then."""
     heard_outside: tuple[Moment, Moment] | None = None
     """Those whose last update is before the first moment or after the second."""
+
+    def fits(self, record: Record) -> bool:
+        """Whether this job has a live claim that is to be read."""
+        heard = self.heard_outside
+        return (
+            record.state in LIVE
+            and self.job_id in (None, record.id)
+            and (self.lapsed_by is None or record.has_lapsed(self.lapsed_by))
+            and (heard is None or not heard[0] <= record.updated_at <= heard[1])
+        )
 
 
 ClaimPage = Page[Lapse]

@@ -27,13 +27,13 @@ class DynamoLive(DynamoLines):
     def live_claims(self, wanted: ClaimFilter, after: Cursor | None, limit: int) -> ClaimPage:
         if wanted.job_id is not None:
             jobs = self.read([wanted.job_id], what_was).values()
-            return ClaimPage([one.record.as_lapse() for one in jobs if _fits(one.record, wanted)])
+            return ClaimPage([one.record.as_lapse() for one in jobs if wanted.fits(one.record)])
         start = "" if after is None else keys.by_due(*place_at(after, (int, str)))  # type: ignore[arg-type]
         upto = LAST if wanted.lapsed_by is None else keys.digits(wanted.lapsed_by) + LAST
         entries = self.table.first_entries(LIVE_LOOKS, start, upto, limit)
         live = self._read_live(entries)
         last = entries[-1] if len(entries) == limit else LAST
-        found = [job.record for job in live if _fits(job.record, wanted)]
+        found = [job.record for job in live if wanted.fits(job.record)]
         if wanted.lapsed_by is not None:
             self._move_early(live)
             found = sorted((one for one in found if _at(one) <= last), key=_at)
@@ -69,12 +69,3 @@ class DynamoLive(DynamoLines):
 def _at(record: Record) -> str:
     lapses_at = keys.NEVER if record.lapses_at is None else record.lapses_at
     return keys.by_due(lapses_at, record.id)
-
-
-def _fits(record: Record, wanted: ClaimFilter) -> bool:
-    lapsed_by, heard = wanted.lapsed_by, wanted.heard_outside
-    return (
-        record.state in LIVE
-        and (lapsed_by is None or record.has_lapsed(lapsed_by))
-        and (heard is None or not heard[0] <= record.updated_at <= heard[1])
-    )

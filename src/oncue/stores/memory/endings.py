@@ -71,7 +71,7 @@ class MemoryEndings(MemoryClaims):
             places = {
                 (0 if wanted.lapsed_by is None else record.lapses_at or 0, record.id): record
                 for record in self._taken.values()
-                if _fits(record, wanted)
+                if wanted.fits(record)
             }
             found = [at for at in sorted(places) if at > start][:limit]
             lapses = [places[at].as_lapse() for at in found]
@@ -145,12 +145,3 @@ class MemoryEndings(MemoryClaims):
             if until < record.not_before:
                 record.not_before = until
                 self._announce(record.queue, until)
-
-
-def _fits(record: Record, wanted: ClaimFilter) -> bool:
-    lapsed_by, heard = wanted.lapsed_by, wanted.heard_outside
-    return (
-        wanted.job_id in (None, record.id)
-        and (lapsed_by is None or record.has_lapsed(lapsed_by))
-        and (heard is None or not heard[0] <= record.updated_at <= heard[1])
-    )

@@ -178,12 +178,9 @@ class PgEndings(PgClaims):
     def _live_claim(self, job_id: str, wanted: ClaimFilter) -> ClaimPage:
         found = self.db.once(lambda tx: records.find(tx, [job_id]))
         one = records.visible(found, job_id)
-        if one is None or one.record.state not in LIVE:
+        if one is None or not wanted.fits(one.record):
             return ClaimPage([])
-        record, heard = one.record, wanted.heard_outside
-        lapsed = wanted.lapsed_by is None or record.has_lapsed(wanted.lapsed_by)
-        fits = heard is None or not heard[0] <= record.updated_at <= heard[1]
-        return ClaimPage([record.as_lapse()] if lapsed and fits else [])
+        return ClaimPage([one.record.as_lapse()])
 
     def live_count(self) -> int | None:
         count: int = self.db.once(lambda tx: tx.run("claims", "live_count").get)

@@ -14,6 +14,6 @@ POLL_SECONDS = 0.05
 
 
 def about(seconds: float, chance: Callable[[], float] = random.random) -> float:
-    """A rest of so long, or up to a quarter shorter: those who found the same thing taken at the
+    """A rest of so long, or up to a quarter shorter: processes that found the same job taken at the
     same moment do not look again at the same moment."""
     return seconds * (0.75 + chance() / 4)

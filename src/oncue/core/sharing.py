@@ -1,4 +1,4 @@
-"""Due jobs, shared out among those who ask for them together."""
+"""Due jobs, shared out among workers that ask for them together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ It answers with each job only once."""
 
 
 class Taker(NamedTuple):
-    """One who takes due jobs."""
+    """A worker that asks for due jobs."""
 
     worker: str
     limit: int

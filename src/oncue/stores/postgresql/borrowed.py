@@ -1,5 +1,5 @@
 """Connections of others: which psycopg connection is behind what a caller gives. SQLAlchemy and
-Django are not imported: whoever has one of their connections has imported them."""
+Django are not imported: a program that has one of their connections has imported them."""
 
 from __future__ import annotations
 

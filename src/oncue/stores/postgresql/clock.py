@@ -28,8 +28,8 @@ _NOW = "SELECT extract(epoch FROM clock_timestamp())::double precision * 1000"
 
 class DatabaseClock:
     """Implements `oncue.ports.clock.Clock`. Measured at the beginning, on the first connection to
-    another server (not behind a pooler), and every ten seconds. That last is begun by whoever asks
-    for the time, and done in a thread of its own, so that nobody waits for it."""
+    another server (not behind a pooler), and every ten seconds. The last is begun by a call of
+    `now` and done in a thread of its own, so that no call waits for it."""
 
     def __init__(self, db: PgDatabase, clock: Clock | None = None) -> None:
         self._db = db

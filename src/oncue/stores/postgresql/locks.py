@@ -1,10 +1,10 @@
 """The locks of shards. They are advisory locks of the server, which end with the transaction.
 
-A dispatcher that claims a range holds the lock of the shard alone. Whoever changes a waiting job
-shares it, so that no range comes to cover the job meanwhile.
+A dispatcher that claims a range holds the lock of the shard alone. A transaction that changes a
+waiting job shares the lock, so that no range comes to cover the job meanwhile.
 
-A transaction of others may stay open for as long as it likes, with locks and rows. So whoever may
-meet one waits with a patience, and says so (`Waited`) instead of letting others wait behind it.
+A transaction of another program may hold locks and rows for any length of time. So a statement that
+may meet one waits for a bounded time, and then raises `Waited`: others would wait behind it.
 """
 
 from __future__ import annotations

@@ -124,8 +124,9 @@ class PgNewJobs(PgPart):
     def _insert_parts(
         self, jobs: Sequence[NewJob], tx: PgTx, stored: list[str], held: set[Used]
     ) -> None:
-        """Part by part: a part that waits is halved, and after one that does not the next is twice
-        as large. So few statements find those who wait, and many of them cost one each."""
+        """Part by part: a part that would wait is halved, and after one that was stored the next is
+        twice as large. So a few jobs that would wait are found by few statements, and many cost one
+        each."""
         at, size = 0, len(jobs)
         while part := jobs[at : at + size]:
             try:

@@ -1,9 +1,9 @@
-"""Work that was stored, and those who want to be told of it.
+"""Work that was stored, and the listeners that are told of it.
 
 Listeners are told of what this process wrote by the thread that wrote it. Other processes are told
 by NOTIFY, after the commit and by a thread of its own, which sends what has gathered meanwhile in
 one go: inside the transactions it would make commits wait for each other. What is due later than
-the next look need not be told. A look about every second finds what nobody was told of; behind a
+the next look need not be told. A look about every second finds work without a notice; behind a
 pooler, where LISTEN does not work, there are only looks.
 """
 

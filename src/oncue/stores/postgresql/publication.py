@@ -110,8 +110,8 @@ class PgPublication(Publication[PgJoined]):
 
     def _remember_ids(self, events: Sequence[Event], known: Collection[str]) -> None:
         """Let other ids of events that are there belong to them. Another event may have come with
-        one of them since these were looked for: whoever stores an id waits for others who do, and
-        then looks whose it is."""
+        one of them since these were looked for. So an id is stored first, which waits for other
+        transactions that store it, and then its owner is read."""
         others = sorted((one for one in events if one.id not in known), key=attrgetter("id"))
         for event in others:
             publication.remember_id(self.tx, self._logged[event.fact], event.id)

@@ -65,10 +65,10 @@ class ChosenShard(NamedTuple):
 
 
 class ShardPatience:
-    """For how long this process waits for the locks of shards. Where many share one by turns, it is
-    never free, and who waits long enough gets it before those who come later. Where one shares it
-    for minutes, others must not wait behind a dispatcher all the time. So each wait in vain is
-    followed by a longer one, after a rest in which the lock is only tried."""
+    """For how long this process waits for the locks of shards. If many transactions share a lock by
+    turns it is never free, but a dispatcher that waits long enough gets it before later ones. If
+    one shares it for minutes, others must not wait behind a dispatcher all the time. So each wait
+    in vain is followed by a longer one, after a rest in which the lock is only tried."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

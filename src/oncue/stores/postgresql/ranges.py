@@ -1,7 +1,7 @@
 """Dispatchers' range claims in PostgreSQL.
 
-A range is one row for each shard. A dispatcher that claims holds the lock of the shard alone: so
-nobody who shares it looks at a waiting job of the shard while the range comes to cover it.
+A range is one row for each shard. A dispatcher that claims holds the lock of the shard alone, so no
+transaction that shares it looks at a waiting job while the range comes to cover the job.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class PgRanges(PgDeliveries):
     def _claim_range(
         self, asked: RangeAsked, in_flight: Sequence[RangeClaim], tx: PgTx
     ) -> RangeClaim | RangeAsked | list[PgRange]:
-        """Ranges: these are to be closed first, as their leases have ended or an earlier life of
-        this dispatcher held them. What is to be asked for next: others were quicker, or jobs were
-        changed, which is committed first: whoever has locked jobs must not wait for the lock of a
-        shard."""
+        """The claim; or ranges that are to be closed first, as their leases have ended or this
+        dispatcher held them before it was started again; or the next request: others were quicker,
+        or jobs were changed. Such a change is committed first, because a transaction that has
+        locked jobs must not wait for the lock of a shard."""
         ranges, looks = self._look(tx, [asked.queue], asked.now, until=asked.cutoff)
         continued = _continued(ranges, in_flight)
         held = [one for one in ranges if one.is_open and one.shard not in continued]
@@ -218,8 +218,8 @@ class PgRanges(PgDeliveries):
         ends: bool = False,
     ) -> list[list[TupleRow]]:
         """Hold the lock of a shard alone until the end of the transaction; the rows of more
-        statements, in the same journey, which may be its last. Raises `SharedByOthers` if it is not
-        to be had in time: whoever wants to share it waits behind this."""
+        statements, in the same journey, which may be its last. Raises `SharedByOthers` if the lock
+        is not free in time: all transactions that want to share it wait behind this one."""
         number = shard_lock(self.db.address.schema, queue, shard)
         params = {"number": number, "ms": str(patience_ms)}
         try:

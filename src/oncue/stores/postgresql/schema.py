@@ -125,7 +125,7 @@ def _migrate(db: PgDatabase, connection: psycopg.Connection[Any]) -> None:
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        # Whoever waits for a table keeps all others waiting behind it.
+        # A session that waits for a table keeps all later ones waiting behind it.
         connection.execute(f"SET LOCAL lock_timeout = {LOCK_MS}".encode())
         for text in steps(db, connection):
             connection.execute(text.encode(), prepare=False)

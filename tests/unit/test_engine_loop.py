@@ -187,6 +187,20 @@ def test_a_wall_clock_set_back_does_not_delay_a_wake_up_that_was_asked_for() -> 
     assert loop.stop(SOON)
 
 
+@pytest.mark.parametrize("seconds", [20.0, 600.0])
+def test_work_that_a_clock_set_forward_has_made_due_ends_the_rest(seconds: float) -> None:
+    """Its moment was known, and planned for if it was near."""
+    clock, steps = WatchedClock(), Steps([], rest=seconds)
+    due_at = clock.now() + round(1000 * seconds)
+    loop = Loop("test-loop", steps, clock)
+    loop.start()
+    clock.wait_for_rest(loop)
+    clock.set(due_at)
+    loop.wake_for(due_at)
+    assert steps.wait_for(2)
+    assert loop.stop(SOON)
+
+
 def test_a_rest_lasts_about_thirty_seconds_at_most() -> None:
     clock = WatchedClock()
     loop = Loop("test-loop", lambda: 3600.0, clock)

@@ -12,6 +12,7 @@ from oncue.ports.clock import Clock
 # Python notices a signal only when the wait of the main thread ends, if it came just before that
 # wait or to another thread (as it may after SIGCONT).
 SIGNAL_SECONDS = 1.0
+TURNED_SECONDS = 0.001  # less is the difference between two readings of the clocks
 LONGEST_REST_SECONDS = 30.0  # the polling floor: wake-ups get lost and wall clocks jump
 
 
@@ -45,11 +46,12 @@ class Alarm:
             self._changed.notify_all()
 
     def wake_for(self, due_at: Moment) -> None:
-        """End the rest at `due_at`, unless it ends by then."""
+        """End the rest at `due_at`, unless it ends by then. If the clock was set forward since the
+        rest was planned, it may not, though it was planned to."""
         with self._lock:
-            if due_at < self._planned:
-                self._planned = due_at
-                ends = self._clock.monotonic() + self._clock.seconds_until(due_at)
+            ends = self._clock.monotonic() + self._clock.seconds_until(due_at)
+            if due_at < self._planned or ends < self._ends - TURNED_SECONDS:
+                self._planned = min(self._planned, due_at)
                 self._ends = min(self._ends, ends)
                 self._changed.notify_all()
 

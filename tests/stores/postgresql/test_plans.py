@@ -34,7 +34,7 @@ NEXT = {
 }  # fmt: skip
 INSIDE = {
     "queue": "q", "shard": 0, "ranks": [19], "firsts": [NOW - 1000], "first_ids": [""],
-    "last_dues": [NOW], "last_ids": ["x"],
+    "last_dues": [NOW], "last_ids": ["x"], "most": 200,
 }  # fmt: skip
 STATEMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("claims", "lines", {"queue": "q"}),
@@ -58,8 +58,9 @@ STATEMENTS: list[tuple[str, str, dict[str, Any]]] = [
             "shards": [0, 1], "floors": [0, 0], "floor_ids": ["", ""],
         },
     ),
-    ("claims", "expired_due", {**QUEUE, "until": NOW, "limit": 100}),
-    ("claims", "is_expired_due", {**QUEUE, "until": NOW}),
+    ("claims", "expired_due", {**QUEUE, "until": NOW, "since": -1, "limit": 100}),
+    ("claims", "is_expired_due", {**QUEUE, "until": NOW, "since": -1, "limit": 100}),
+    ("claims", "first_expired", {"now": NOW}),
     ("claims", "count_live", {"queue": "q", "limit": 100}),
     ("claims", "leases", {}),
     ("claims", "lapsed_claims",

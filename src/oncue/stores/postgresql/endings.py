@@ -12,11 +12,10 @@ from oncue.core.cursor import Cursor, cursor_at, place_at
 from oncue.core.fencing import GONE, Refused, Settlement, state_after
 from oncue.core.ids import REMEMBERED_MS
 from oncue.core.job import Lapse
-from oncue.core.lease import Lease
 from oncue.core.lifecycle import LIVE, State, Verb
-from oncue.core.missed import Judge, Look, Missed, is_astray, moved_lease
+from oncue.core.missed import JUMP_MS, Judge, Look, Missed, is_astray, moved_lease
 from oncue.core.moment import Moment
-from oncue.core.putoff import moved_return
+from oncue.core.putoff import latest_return
 from oncue.core.queue import Queue
 from oncue.core.rate import Bucket, begun_again
 from oncue.core.retry import Verdict
@@ -26,7 +25,9 @@ from oncue.stores.postgresql.claims import PgClaims
 from oncue.stores.postgresql.database import repeatable, writing
 from oncue.stores.postgresql.records import FiledRow, read_stored
 from oncue.stores.postgresql.tx import Asked, PgTx
+from oncue.stores.relational.queue_settings import read_queue
 
+MOVED_AT_ONCE = 10_000  # claims: less than half a second
 _ID = attrgetter("id")
 
 
@@ -195,8 +196,8 @@ class PgEndings(PgClaims):
         with self.db.reading() as tx:
             if any(is_astray(o.lease_until, o.lease_ms, now) for o in shards.open_ranges(tx)):
                 return True
-            live = tx.rows("claims", "live_leases")
-            return any(Lease(*lease).is_astray(updated_at, now) for *lease, updated_at in live)
+            astray = tx.run("claims", "are_leases_astray", {"now": now, "jump": JUMP_MS}).get
+            return bool(astray)
 
     @writing
     def judge_leases(self, tx: PgTx, judge: Judge) -> Missed | None:
@@ -210,10 +211,7 @@ class PgEndings(PgClaims):
         return missed
 
     def _move_leases(self, tx: PgTx, missed: Missed, now: Moment) -> None:
-        live = [read_stored(row) for row in tx.rows("claims", "lock_live_leases")]
-        for one in live:
-            one.record.move(missed.claims_ms, now)
-        records.save(tx, live)
+        self._move_claims(tx, missed.claims_ms, now)
         for held in shards.open_ranges(tx, lock=True):
             until = moved_lease(held.lease_until, held.lease_ms, missed.ranges_ms, now)
             if until < held.lease_until:
@@ -224,18 +222,25 @@ class PgEndings(PgClaims):
             self._keep_bucket(tx, name, begun_again(Bucket(turns, at), now))
         self._shorten_returns(tx, now)
 
+    def _move_claims(self, tx: PgTx, missed_ms: int, now: Moment) -> None:
+        """By the server alone: there may be as many claims as jobs. A statement for each page, so
+        that none takes long."""
+        place: tuple[str, Moment, str] | None = ("", -1, "")
+        while place is not None:
+            params = dict(zip(("queue", "due_at", "id"), place, strict=True))
+            params |= {"missed": missed_ms, "now": now, "jump": JUMP_MS, "limit": MOVED_AT_ONCE}
+            found = tx.rows("claims", "move_claims", params)
+            place = found[0][:3] if found and found[0][3] == MOVED_AT_ONCE else None
+
     def _shorten_returns(self, tx: PgTx, now: Moment) -> None:
-        put_off = [read_stored(row) for row in tx.rows("claims", "lock_put_off", {"now": now})]
-        queues = self._queues_of(tx, put_off)
-        changed = []
-        for one in put_off:
-            not_before = one.record.not_before or 0
-            until = moved_return(not_before, queues[one.record.queue].retry, now)
-            if until < not_before:
-                one.record.not_before = until
-                tx.tell(one.record.queue, until)
-                changed.append(one)
-        records.save(tx, changed)
+        queues = [read_queue(*row) for row in tx.rows("queues", "all")]
+        params = {
+            "queues": [one.name for one in queues],
+            "latest": [latest_return(one.retry, now) for one in queues],
+            "jump": JUMP_MS,
+        }
+        for name, until in tx.rows("claims", "shorten_returns", params):
+            tx.tell(name, until)
 
 
 def asked_completion(plain: Sequence[Settlement], now: Moment) -> Asked:

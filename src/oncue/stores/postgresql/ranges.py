@@ -266,8 +266,9 @@ class PgRanges(PgDeliveries):
         lines: Sequence[LineHead],
         flying: set[str],
     ) -> list[PlaceInLine]:
-        """Jobs that have come into a range since it was taken and can be delivered, in order.
-        Mostly there are none, which is seen by counting."""
+        """The first jobs that have come into a range since it was taken and can be delivered, in
+        order. Mostly there are none, which is seen by counting. Everything that waits may have come
+        in, so no more is read than is in flight there and taken at once."""
         parts = [
             (line.rank, line.due_at, line.id, *end)
             for line in lines
@@ -277,10 +278,10 @@ class PgRanges(PgDeliveries):
             return []
         names = ("ranks", "firsts", "first_ids", "last_dues", "last_ids")
         columns = dict(zip(names, map(list, zip(*parts, strict=True)), strict=True))
-        params = {"queue": held.queue, "shard": held.shard, **columns}
+        params = {"queue": held.queue, "shard": held.shard, **columns, "most": len(flying) + 1}
         if tx.run("ranges", "count_inside", params).get <= len(flying):
             return []
-        params |= {"until": asked.cutoff, "now": asked.now}
+        params |= {"until": asked.cutoff, "now": asked.now, "most": len(flying) + MERGED}
         found: list[PlaceInLine] = [
             (rank, due_at, job_id)
             for rank, due_at, job_id in tx.rows("ranges", "all_inside", params)

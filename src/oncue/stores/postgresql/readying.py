@@ -12,14 +12,18 @@ from oncue.core.moment import Moment
 from oncue.core.putoff import back_in_line_until
 from oncue.core.queue import Queue
 from oncue.core.rate import Bucket
+from oncue.ports.clock import Clock
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.jobs import PgJobs
+from oncue.stores.postgresql.known_lines import FULL_LOOK_SECONDS, LONGEST_SECONDS, SHARE
 from oncue.stores.postgresql.settings import QueueRow, queue_row, rows_of
 from oncue.stores.postgresql.shards import LineHead, PgRange, lines
 from oncue.stores.postgresql.tx import Asked, PgTx
 
 EXPIRED_AT_ONCE = 500  # jobs that are cancelled by one look
+EXPIRED_SEEN = 100  # of all queues, to see whether there are any of one
 BACK_TOGETHER = 1000  # put-off jobs that are in line again by one look
+EVER = -1
 _PLACE = attrgetter("place")
 
 
@@ -47,7 +51,35 @@ class ReadyQueue(NamedTuple):
     """Something has expired or is in line again."""
 
 
+class Expiries:
+    """Since when something may have expired that nobody has cancelled.
+
+    Jobs that had an expiry and are done leave dead entries in its index until vacuum removes them,
+    and it removes none while a long transaction is open. So a look begins where the last look at
+    everything found the first expired job, and reads a hundred at most: a million may expire at
+    once. A job that a look misses is not handed over; a later look or the reclaimer cancels it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: tuple[Moment, float] = (EVER, 0.0)
+        """Replaced as a whole: any thread may read it."""
+
+    def since(self) -> Moment:
+        """EVER: everything is to be looked at."""
+        since, good_until = self._known
+        return since if self._clock.monotonic() < good_until else EVER
+
+    def learn(self, now: Moment, begun: float, first: Moment | None) -> None:
+        """A look at everything began then, by the monotonic clock: when the first job expired that
+        has by now."""
+        at = self._clock.monotonic()
+        rest = min(max(SHARE * (at - begun), FULL_LOOK_SECONDS), LONGEST_SECONDS)
+        self._known = now if first is None else first - 1, at + rest
+
+
 class PgReadying(PgJobs):
+    _expiries: Expiries
+
     def _look(
         self,
         tx: PgTx,
@@ -68,15 +100,23 @@ class PgReadying(PgJobs):
         first.append(("ranges", "of_queues", {"queues": list(names)}))
         asked: list[Asked] = []
         begun = {name: self._known_lines.begin(name, self._shards_of(name)) for name in names}
+        since, began = self._expiries.since(), self.clock.monotonic()
+        expiry = {"until": now if until is None else until, "since": since}
+        expiry["limit"] = EXPIRED_SEEN
         for name in names:
             params = {"queue": name, "now": now}
             asked += [
                 begun[name].statement,
                 ("claims", "returning", {**params, "limit": BACK_TOGETHER}),
-                ("claims", "is_expired_due", {**params, "until": now if until is None else until}),
+                ("claims", "is_expired_due", {**params, **expiry}),
             ]
+        if since == EVER:
+            asked.append(("claims", "first_expired", {"now": now}))
         look = tx.together if limited or numbers else tx.peek
         answers = look(*first, *asked)
+        if since == EVER:
+            first_expired = [at for [at] in answers.pop()]
+            self._expiries.learn(now, began, min(first_expired, default=None))
         queues, ranges, rest = answers[0], answers[len(first) - 1], answers[len(first) :]
         rows = {row[0]: queue_row(*row) for row in queues}
         if not limited and any(row.queue.is_limited for row in rows.values()):
@@ -152,6 +192,7 @@ class PgReadying(PgJobs):
     def _expire_due(self, tx: PgTx, name: str, until: Moment, now: Moment) -> bool:
         """Cancel what has expired and would be taken. Whether anything was."""
         params = {"queue": name, "until": until, "now": now, "limit": EXPIRED_AT_ONCE}
+        params |= {"since": self._expiries.since()}
         ids = [row[0] for row in tx.rows("claims", "expired_due", params)]
         return bool(ids and self._expire(tx, ids, now))
 

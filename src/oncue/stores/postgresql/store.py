@@ -20,6 +20,7 @@ from oncue.stores.postgresql.news import PgNews
 from oncue.stores.postgresql.outbox import PgOutbox
 from oncue.stores.postgresql.queues import PgQueues
 from oncue.stores.postgresql.range_asked import ShardPatience
+from oncue.stores.postgresql.readying import Expiries
 from oncue.stores.postgresql.relational import PgRelational
 from oncue.stores.postgresql.settings import KnownSettings
 from oncue.stores.postgresql.shards import LineHead
@@ -46,6 +47,7 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
             raise
         self._known_lines = KnownLines(self.clock)
         self._patience = ShardPatience(self.clock)
+        self._expiries = Expiries(self.clock)
         self.queues()  # known from the beginning: new jobs go to the right shards
         self._news = PgNews(
             self.db, self._look_for_news, self._known_lines, lambda: self.clock, self._revision

@@ -71,7 +71,7 @@ class PgTransfer(PgJobs):
         _store_operations(tx, there)
         for record in there:
             if record.state is State.SCHEDULED:
-                tx.tell(record.queue, record.not_before or record.due_at)
+                self._announce_waiting(tx, record)
         return len(there)
 
 

@@ -133,16 +133,23 @@ SELECT count(*) FROM (
   SELECT 1 FROM oncue.jobs WHERE state IN ('dispatched', 'executing') AND queue = :queue
   LIMIT :limit) AS live;
 
+-- The first jobs of all queues that have expired since a moment, and those of them that would be taken.
 -- name: of_expired_due
-FROM oncue.jobs AS j
-WHERE j.state = 'scheduled' AND j.expires_at IS NOT NULL AND j.expires_at <= :now
-  AND j.queue || '' = :queue AND j.due_at + 0 <= :until AND (j.not_before IS NULL OR j.not_before <= :now)
+FROM (
+  SELECT id, queue, due_at, not_before FROM oncue.jobs
+  WHERE state = 'scheduled' AND expires_at IS NOT NULL AND expires_at <= :now AND expires_at > :since
+  ORDER BY expires_at, id LIMIT :limit) AS j
+WHERE j.queue = :queue AND j.due_at <= :until AND (j.not_before IS NULL OR j.not_before <= :now)
 
 -- name: expired_due
-SELECT j.id {of_expired_due} ORDER BY j.expires_at, j.id LIMIT :limit;
+SELECT j.id {of_expired_due};
 
 -- name: is_expired_due
 SELECT EXISTS (SELECT 1 {of_expired_due});
+
+-- name: first_expired
+SELECT expires_at FROM oncue.jobs
+WHERE state = 'scheduled' AND expires_at IS NOT NULL AND expires_at <= :now ORDER BY expires_at LIMIT 1;
 
 -- name: expired
 SELECT j.id FROM oncue.jobs AS j
@@ -236,21 +243,52 @@ SELECT value FROM oncue.meta WHERE name = 'last_look' FOR UPDATE;
 INSERT INTO oncue.meta (name, value) VALUES ('last_look', :value)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
--- As `core/lease.py: Lease`, and when the job was last heard of.
--- name: live_leases
-SELECT j.lease_until, j.lease_ms, j.lease_asked, j.updated_at FROM oncue.jobs AS j
-WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL;
+-- name: lease_length
+coalesce(j.lease_ms, greatest(0, j.lease_until - j.updated_at))
 
--- What is locked is being settled, perhaps in a transaction of a handler: nobody waits for that.
--- name: lock_live_leases
-SELECT {jobs.bare_columns} FROM oncue.jobs AS j
-WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL
-ORDER BY j.id FOR UPDATE OF j SKIP LOCKED;
+-- name: are_leases_astray
+SELECT EXISTS (SELECT 1 FROM oncue.jobs AS j
+  WHERE j.state IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL
+    AND j.lease_until > :now + {lease_length} + :jump);
 
--- name: lock_put_off
-SELECT {jobs.bare_columns} FROM oncue.jobs AS j
-WHERE j.state = 'scheduled' AND j.not_before IS NOT NULL AND j.not_before > :now
-ORDER BY j.id FOR UPDATE OF j SKIP LOCKED;
+-- As `core/missed.py`: moved_lease, moved_timeout and moved_stamp, for the live claims behind a place; the
+-- last of these, and how many were looked at. Rows that stay as they are are not written. What is locked
+-- is being settled, perhaps in a transaction of a handler: nobody waits for that.
+-- name: move_claims
+WITH looked AS MATERIALIZED (
+  SELECT queue, due_at, id FROM oncue.jobs
+  WHERE state IN ('dispatched', 'executing') AND (queue, due_at, id) > (:queue, :due_at, :id)
+  ORDER BY queue, due_at, id LIMIT :limit
+), wrong AS MATERIALIZED (
+  SELECT j.id FROM looked JOIN oncue.jobs AS j ON j.id = looked.id
+  WHERE (j.state || '') IN ('dispatched', 'executing') AND least(j.lease_until, j.overlong_at) IS NOT NULL
+    AND (:missed > 0 OR j.lease_until > :now + {lease_length} + :jump
+      OR greatest(j.claimed_at, j.updated_at) > :now + :jump)
+  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED
+), moved AS (
+  UPDATE oncue.jobs AS j SET
+    lease_until = CASE WHEN j.lease_until IS NULL THEN NULL
+      WHEN j.lease_until > :now + {lease_length} + :jump THEN :now + {lease_length}
+      ELSE greatest(j.lease_until, least(j.lease_until + :missed, :now + {lease_length})) END,
+    overlong_at = j.overlong_at + CASE WHEN j.claimed_at > :now + :jump THEN :now - j.claimed_at
+      ELSE least(:missed, greatest(:now - j.claimed_at, 0)) END,
+    claimed_at = CASE WHEN j.claimed_at > :now + :jump THEN :now ELSE j.claimed_at END,
+    updated_at = CASE WHEN j.updated_at > :now + :jump THEN :now ELSE j.updated_at END
+  FROM wrong WHERE j.id = wrong.id)
+SELECT queue, due_at, id, count(*) OVER () FROM looked ORDER BY queue DESC, due_at DESC, id DESC LIMIT 1;
+
+-- As `core/putoff.py`: moved_return. Of each queue whose put-off jobs return sooner now: when.
+-- name: shorten_returns
+WITH late AS MATERIALIZED (
+  SELECT j.id, of_queue.latest
+  FROM unnest(:queues::text[], :latest::bigint[]) AS of_queue (queue, latest)
+  JOIN oncue.jobs AS j ON j.queue = of_queue.queue
+  WHERE j.state = 'scheduled' AND j.not_before IS NOT NULL AND j.not_before > of_queue.latest + :jump
+  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED
+), moved AS (
+  UPDATE oncue.jobs AS j SET not_before = late.latest FROM late WHERE j.id = late.id
+  RETURNING j.queue, j.not_before)
+SELECT queue, min(not_before) FROM moved GROUP BY queue;
 
 -- name: lock_buckets
 SELECT name, turns, filled_at FROM oncue.queues WHERE turns IS NOT NULL AND filled_at > :now

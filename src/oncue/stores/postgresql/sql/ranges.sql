@@ -86,23 +86,26 @@ WITH due AS MATERIALIZED ({due_jobs}), last AS (
 SELECT due.* FROM due CROSS JOIN taken ORDER BY due.due_at, due.id;
 
 -- What is inside the range of a shard, in lines that begin and end so: in flight, or arrived since. Each
--- line is read from its beginning to its end (OFFSET 0), not the whole shard.
--- name: inside
+-- line is read from its beginning, and no further than is asked for.
+-- name: lines_inside
 unnest(:ranks::smallint[], :firsts::bigint[], :first_ids::text[], :last_dues::bigint[],
   :last_ids::text[]) AS line (rank, first, first_id, last_due, last_id)
-CROSS JOIN LATERAL (
-  SELECT j.due_at, j.id, j.expires_at FROM oncue.jobs AS j
+
+-- name: inside
+FROM oncue.jobs AS j
   WHERE j.state = 'scheduled' AND j.not_before IS NULL AND j.queue = :queue AND j.shard = :shard
     AND j.rank = line.rank AND (j.due_at, j.id) >= (line.first, line.first_id)
-    AND (j.due_at, j.id) <= (line.last_due, line.last_id) OFFSET 0) AS found
+    AND (j.due_at, j.id) <= (line.last_due, line.last_id)
 
 -- name: count_inside
-SELECT count(*) FROM {inside};
+SELECT count(*) FROM {lines_inside} CROSS JOIN LATERAL (SELECT 1 {inside} LIMIT :most) AS found;
 
 -- name: all_inside
-SELECT line.rank, found.due_at, found.id FROM {inside}
-WHERE found.due_at <= :until AND (found.expires_at IS NULL OR found.expires_at > :now)
-ORDER BY line.rank, found.due_at, found.id;
+SELECT line.rank, found.due_at, found.id FROM {lines_inside} CROSS JOIN LATERAL (
+  SELECT j.due_at, j.id {inside}
+    AND j.due_at <= :until AND (j.expires_at IS NULL OR j.expires_at > :now)
+  ORDER BY j.due_at, j.id LIMIT :most) AS found
+ORDER BY line.rank, found.due_at, found.id LIMIT :most;
 
 -- name: deliveries
 SELECT id, due_at, payload, attempt + 1, NULL, :queue::text, owner FROM oncue.jobs

@@ -348,6 +348,10 @@ class Waiting(RuleBasedStateMachine):
     def both_look_the_same(self) -> None:
         """After every step, or not so often: who looks at a job may change how it is stored."""
         self.steps += 1
+        for name in self.used:  # before anybody looks at jobs
+            due = self.reference.next_due([name])
+            if due is not None:  # else a range's lease may end
+                assert self.tested.next_due([name]) == By(due)
         if self.steps % self.looks_every == 0:
             self.look_at_everything()
 

@@ -20,7 +20,7 @@ NOUNS = (
 )
 NOW = FakeClock().now()
 FRAGMENTS = {"columns", "with_range", "lapse_columns", "not_covered", "heard_outside"}
-FRAGMENTS |= {"covers", "key_taken", "fits", "applies", "lease_length"}
+FRAGMENTS |= {"covers", "covered_by", "key_taken", "fits", "applies", "lease_length"}
 HOT = [
     *(("ranges", name) for name in ("due", "due_not_in_flight", "after", "delivered")),
     *(("ranges", name) for name in ("delivered_gone", "range")),
@@ -106,6 +106,8 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("ranges", "returning_in_line", "jobs_put_off_lines (queue=? AND line=? AND not_before>?"),
         ("ranges", "next_return", "jobs_put_off (queue=?"),
         ("ranges", "put_off", "jobs_id (id=?)"),
+        ("worker_ranges", "joined", "jobs_ready (queue=? AND line=? AND due_at<?)"),
+        ("worker_ranges", "joined", "jobs_ready (queue=? AND line=? AND (due_at,id)<(?,?))"),
         ("watching", "moments", "jobs_ready (queue=? AND line>?)"),
         ("watching", "moments", "jobs_ready (queue=? AND line=? AND (due_at,id)>(?,?))"),
         ("watching", "moments", "jobs_put_off (queue=?"),

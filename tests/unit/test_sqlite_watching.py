@@ -140,6 +140,16 @@ def test_work_behind_what_a_worker_took_together_is_told(
         assert ("out", NOW + 1) in ear.hear()
 
 
+def test_work_that_arrives_among_what_a_worker_took_together_is_told(
+    here: SqliteStore, there: SqliteStore
+) -> None:
+    take_together(there)
+    ear = Ear(here, "out")
+    there.insert([new("urgent")._replace(priority=9)], NOW)  # due by the time of that claim
+    assert ("out", 0) in ear.hear()
+    assert ear.hear() == []
+
+
 def test_work_that_comes_back_among_what_a_worker_took_together_is_told(
     here: SqliteStore, there: SqliteStore
 ) -> None:

@@ -9,14 +9,14 @@ import pytest
 
 from oncue.clock import FakeClock
 from oncue.core.fencing import Completions, Settlement
-from oncue.core.job import Claimed, NewJob
+from oncue.core.job import Claimed, JobFilter, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.missed import Look, Missed
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker
 from oncue.stores.sqlite import SqliteStore, rows
 from oncue.stores.sqlite.statements import load
-from oncue.stores.sqlite.worker_ranges import LEAST
+from oncue.stores.sqlite.worker_ranges import LEAST, MOST
 from tests.unit.statements import Statements
 
 NOW = FakeClock().now()
@@ -73,11 +73,11 @@ def test_a_batch_costs_the_same_statements_however_many_jobs_it_has(
     assert statements_for(LEAST) == statements_for(5 * LEAST)
 
 
-@pytest.mark.parametrize("number", [LEAST - 1, LEAST])
+@pytest.mark.parametrize("number", [LEAST - 1, LEAST, MOST, MOST + 1])
 def test_many_are_one_record_and_few_are_not(store: SqliteStore, number: int) -> None:
     add(store, number)
     take(store, number)
-    assert claims_of_their_own(store) == (0 if number == LEAST else number)
+    assert claims_of_their_own(store) == (0 if LEAST <= number <= MOST else number)
     assert store.get("job-00007") is not None
     assert claims_of_their_own(store) == number
 
@@ -99,6 +99,53 @@ def test_whoever_looks_at_another_job_leaves_them_one_record(store: SqliteStore)
     assert claims_of_their_own(store) == 1
     assert store.interruptions([(claims[0].id, claims[0].epoch)]) == {}
     assert claims_of_their_own(store) == 1 + LEAST
+
+
+def test_work_that_comes_into_a_range_is_due_now(store: SqliteStore) -> None:
+    add(store, LEAST)
+    claims = take(store, LEAST)
+    assert store.next_due(["q"]) == claims[0].lease_until
+    store.insert([NewJob("urgent", "q", NOW, b"{}", 9, NOW)], NOW)
+    assert store.next_due(["q"]) == NOW
+    assert claims_of_their_own(store) == 0
+
+
+def test_what_others_cost_beside_a_range_does_not_grow_with_what_waits_for_later(
+    store: SqliteStore,
+) -> None:
+    def steps_with(waiting: int) -> int:
+        later = [NewJob(f"later-{n:05}", "q", NOW + 1, b"{}", 0, NOW) for n in range(waiting)]
+        store.insert(later, NOW)
+        steps = 0
+
+        def step() -> bool:
+            nonlocal steps
+            steps += 1
+            return False
+
+        connection = store.db.writer.connection
+        connection.set_progress_handler(step, 10)
+        assert store.claim([Q], [Taker("bob", 1)], NOW, nonce="m") == [[]]
+        connection.set_progress_handler(None)
+        return steps
+
+    add(store, LEAST)
+    take(store, LEAST)
+    few = steps_with(0)
+    assert steps_with(20 * LEAST) <= few + 20
+
+
+def test_while_nothing_can_be_written_jobs_are_shown_all_the_same(store: SqliteStore) -> None:
+    add(store, LEAST)
+    claims = take(store, LEAST)
+    statements = Statements(store, locked=True)
+    job = store.get(claims[0].id)
+    page = store.page(JobFilter(queue="q"), None, LEAST)
+    assert store.stats("q").counts[State.DISPATCHED] == LEAST
+    statements.stop()
+    assert job is not None
+    assert {one.state for one in (job, *page.items)} == {State.DISPATCHED}
+    assert claims_of_their_own(store) == 0
 
 
 def test_leases_that_are_moved_leave_them_one_record(store: SqliteStore) -> None:

@@ -105,6 +105,21 @@ def test_an_asynchronous_batch_handler_is_awaited_too(cue: Scheduler) -> None:
     assert run(cue, handler, batch=10).state is State.SUCCEEDED
 
 
+@pytest.mark.parametrize("error", [None, ValueError("boom")])
+def test_a_batch_handler_may_empty_its_list(cue: Scheduler, error: Exception | None) -> None:
+    @cue.handler("q", batch=3)
+    def handle(jobs: list[HandledJob]) -> None:
+        while jobs:
+            jobs.pop()
+        if error is not None:
+            raise error
+
+    tally = cue.schedule_many([{"max_attempts": 1}, {"max_attempts": 1}], queue="q")
+    drain(cue)
+    states = {cue.job(one).state for one in tally.ids}
+    assert states == {State.SUCCEEDED if error is None else State.FAILED}
+
+
 @pytest.mark.parametrize("answer", [5, "ab", [], [1, 2, 3], {"a": 1, "b": 2}])
 def test_a_batch_handler_that_answers_otherwise_fails_its_jobs(cue: Scheduler, answer: Any) -> None:
     cue.handler("q", batch=2)(lambda jobs: answer)

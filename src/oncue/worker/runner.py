@@ -220,4 +220,4 @@ def _caller(handler: Handler, runner: asyncio.Runner | None) -> Call:
 
     if handler.batch is None:
         return lambda jobs: (body(function(jobs[0])),)
-    return lambda jobs: bodies(function(jobs), len(jobs))
+    return lambda jobs: bodies(function([*jobs]), len(jobs))  # its list is its own: it may empty it

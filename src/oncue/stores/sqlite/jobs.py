@@ -50,12 +50,16 @@ _INSERT_ROWS = _many_rows(SQL["insert"])
 
 class SqliteJobs(StorePart):
     def get(self, job_id: str) -> Job | None:
-        with worker_ranges.reading(self.db, "around", ids=rows.sought([job_id])) as tx:
+        with worker_ranges.reading(
+            self.db, "around", to_show=True, ids=rows.sought([job_id])
+        ) as tx:
             return rows.get_job(tx, job_id)
 
     def history(self, job_id: str, after: Cursor | None = None, limit: int = MOST_ITEMS) -> History:
         start = start_of(after)
-        with worker_ranges.reading(self.db, "around", ids=rows.sought([job_id])) as tx:
+        with worker_ranges.reading(
+            self.db, "around", to_show=True, ids=rows.sought([job_id])
+        ) as tx:
             row = rows.first(tx, SQL["number"], {"id": job_id})
             if row is None:
                 return History()
@@ -76,7 +80,7 @@ class SqliteJobs(StorePart):
                 record(tx, [(held.n, one)])
 
     def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
-        with worker_ranges.reading(self.db) as tx:
+        with worker_ranges.reading(self.db, to_show=True) as tx:
             return page(tx, wanted, after, limit)
 
     def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:

@@ -153,7 +153,7 @@ class Taking:
     def _is_range(self, taker: Taker, due: Sequence[Claimed]) -> bool:
         """Whether all of these can be claimed by one record: see `worker_ranges`."""
         is_meant = taker.together and taker.is_near and len(self._queues) == 1
-        if len(due) < worker_ranges.LEAST or not is_meant:
+        if not (is_meant and worker_ranges.LEAST <= len(due) <= worker_ranges.MOST):
             return False
         [queue], [ready] = self._queues.values(), self._ready.values()
         limits = (ready.held, ready.room.bucket, queue.concurrency, queue.timeout_seconds)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from oncue.core.errors import StoreError
 from oncue.core.fencing import Completions, Settlement
 from oncue.core.moment import Moment
 from oncue.stores.sqlite import rows
@@ -28,8 +29,8 @@ OPEN = rows.load("ranges")["open"]
 OF_NO_WORKER: Mapping[str, None] = {"nonce": None, "ns": None, "jobs_digest": None}
 """Parameters of `ranges.sql: open` for a dispatcher."""
 HIDE = rows.load("claims")["hide"]
-COUNT_COVERED = rows.load("queues")["count_covered"]
 LEAST = 100  # jobs; fewer are claimed one by one
+MOST = 10_000  # jobs; other claims of the queue walk through the range
 
 
 class WholeRange(NamedTuple):
@@ -67,20 +68,31 @@ def split(tx: rows.Tx, which: str, params: Mapping[str, Any]) -> bool:
 def split_if_others_came(tx: rows.Tx, queue: str) -> None:
     """Before jobs of a queue are claimed: split its range if other jobs have come into it, because
     these can be taken."""
-    for _, count in rows.fetch(tx, SQL["of_queue"], {"queue": queue}):
-        if count < tx.execute(COUNT_COVERED, {"queue": queue}).get:
-            tx.execute(SQL["split"], {"queue": queue})
+    split(tx, "joined", {"queue": queue})
+
+
+def others_came(tx: rows.Tx, queue: str) -> bool:
+    """Whether `split_if_others_came` would split it."""
+    return rows.first(tx, SQL["joined"], {"queue": queue}) is not None
 
 
 @contextmanager
-def reading(db: Database, which: str = "all", **params: Any) -> Iterator[rows.Tx]:
-    """A connection for reading. The ranges of workers that a statement finds are split before."""
+def reading(
+    db: Database, which: str = "all", *, to_show: bool = False, **params: Any
+) -> Iterator[rows.Tx]:
+    """A connection for reading. The ranges of workers that a statement finds are split before.
+    `to_show`: if nothing can be written now, jobs are read as they are, without workers and leases.
+    """
     with db.reading() as tx:
         are_any = rows.first(tx, SQL[which], params) is not None
         if not are_any:
             yield tx
     if are_any:
-        db.write(lambda tx: split(tx, which, params))
+        try:
+            db.write(lambda tx: split(tx, which, params))
+        except StoreError:
+            if not to_show:
+                raise
         with db.reading() as tx:
             yield tx
 

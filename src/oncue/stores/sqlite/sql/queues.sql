@@ -32,8 +32,26 @@ SELECT count(*), min(not_before) FROM jobs
 WHERE state = 'scheduled' AND queue = :queue AND not_before IS NOT NULL;
 
 -- name: count_covered
-SELECT count(*) FROM ranges AS r JOIN jobs AS j ON {ranges.covers}
-WHERE r.queue = :queue AND j.state = 'scheduled' AND j.line <= r.through_rank;
+SELECT coalesce((SELECT {covered_by} FROM ranges AS r WHERE queue = :queue AND cutoff IS NOT NULL), 0);
+
+-- How many jobs a range r covers. Line by line, so that nothing is read but what is counted: in the
+-- same lines, millions may wait for later times. The + keeps SQLite from using the due time alone.
+-- name: covered_by
+(WITH RECURSIVE level (line) AS (
+  SELECT min(line) FROM jobs WHERE state = 'scheduled' AND queue = r.queue
+  UNION ALL
+  SELECT (SELECT min(line) FROM jobs
+          WHERE state = 'scheduled' AND queue = r.queue AND line > level.line)
+  FROM level WHERE line < r.through_rank
+)
+SELECT coalesce(sum(CASE WHEN line < r.through_rank THEN
+  (SELECT count(*) FROM jobs
+   WHERE state = 'scheduled' AND queue = r.queue AND line = level.line AND due_at <= r.cutoff)
+  WHEN line = r.through_rank THEN
+  (SELECT count(*) FROM jobs
+   WHERE state = 'scheduled' AND queue = r.queue AND line = level.line
+     AND (due_at, id) <= (+r.through_due, +r.through_id) AND +due_at <= r.cutoff)
+  END), 0) FROM level)
 
 -- name: due_counts
 SELECT (due_at - :start) / :step, count(*) FROM jobs

@@ -6,10 +6,10 @@ SELECT name FROM queues WHERE paused = 0;
 
 -- When something of each of these queues can next be taken, unless its limits or a dispatcher's range
 -- forbid it: the due time of the first job in each line, or until when a job is put off. Jobs in the
--- range of a worker are passed over. With it, all that tells whether something has changed: that job
--- and its epoch, the range, and how many jobs are under way in a queue that bounds them (-1: too many
--- to be counted each time). A queue in which as many are under way as may be has no moments. A few
--- steps in an index for each queue, however many jobs wait.
+-- range of a worker are passed over; if others have come into it, the moment is 0. With it, all that
+-- tells whether something has changed: that job and its epoch, the range, and how many jobs are under
+-- way in a queue that bounds them (-1: too many to be counted each time). A queue in which as many are
+-- under way as may be has no moments. A few steps in an index for each queue, however many jobs wait.
 -- name: moments
 WITH RECURSIVE wanted (queue, fence, cutoff, most, live) AS (
   SELECT q.name, r.fence, r.cutoff, q.concurrency, CASE
@@ -44,4 +44,8 @@ SELECT queue, (SELECT min(not_before) FROM jobs
                WHERE state = 'scheduled' AND queue = wanted.queue AND not_before IS NOT NULL
                  AND (live IS NULL OR live < most)),
   NULL, NULL, fence, cutoff, live
-FROM wanted;
+FROM wanted
+UNION ALL
+SELECT wanted.queue, 0, NULL, NULL, NULL, NULL, NULL
+FROM wanted JOIN ranges AS r ON r.queue = wanted.queue AND r.nonce IS NOT NULL
+WHERE (live IS NULL OR live < most) AND r.in_flight < {queues.covered_by};

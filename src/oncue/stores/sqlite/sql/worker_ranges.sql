@@ -2,7 +2,12 @@
 SELECT queue FROM ranges WHERE nonce IS NOT NULL;
 
 -- name: of_queue
-SELECT queue, in_flight FROM ranges WHERE nonce IS NOT NULL AND queue = :queue;
+SELECT queue FROM ranges WHERE nonce IS NOT NULL AND queue = :queue;
+
+-- The same, if others have come into it than the jobs that were taken.
+-- name: joined
+SELECT queue FROM ranges AS r
+WHERE nonce IS NOT NULL AND queue = :queue AND in_flight < {queues.covered_by};
 
 -- Those that cover one of these jobs.
 -- name: around

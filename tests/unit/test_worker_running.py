@@ -247,6 +247,32 @@ def test_a_thread_of_a_worker_that_died_is_replaced_and_that_is_told(
     assert cue.telemetry.totals().counts["threads_replaced"] > 0
 
 
+def test_a_clock_that_is_set_forward_is_noticed_while_a_worker_rests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("oncue.worker.worker.SUPERVISE_SECONDS", 0.01)
+    clock, resting, done = FakeClock(), threading.Event(), threading.Event()
+    cue = Scheduler(MemoryStore(clock), clock=clock)
+    cue.handler("q")(lambda job: done.set())
+    cue.schedule(queue="q", delay=3_600)
+    worker = Worker(cue)
+    changed = worker._alarm._changed
+    wait = changed.wait
+
+    def begin(seconds: float | None = None) -> bool:
+        resting.set()
+        return wait(seconds)
+
+    monkeypatch.setattr(changed, "wait", begin)
+    thread = in_background(worker.run)
+    assert resting.wait(SOON)
+    with changed:  # held until it waits
+        clock.set(clock.now() + 3_600_000)
+    assert done.wait(SOON / 2)
+    worker.stop()
+    thread.join(SOON)
+
+
 def test_a_handler_that_outlives_the_grace_learns_that_its_job_was_handed_back() -> None:
     cue = Scheduler("memory:")
     begun, go = threading.Event(), threading.Event()

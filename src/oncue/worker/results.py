@@ -50,7 +50,7 @@ class Results:
         troubled = False
         while True:
             try:
-                return write()
+                answer = write()
             except AWAY as trouble:
                 if self._alarm.stopped or self._clock.monotonic() >= ends or in_vain():
                     raise
@@ -58,6 +58,10 @@ class Results:
                     logger.warning("writing results: %s (trying again)", trouble)
                 troubled = True
                 self._alarm.pause(PAUSE_SECONDS)
+            else:
+                if troubled:
+                    logger.warning("writing results: works again")
+                return answer
 
 
 def bodies(results: Any, count: int) -> list[bytes | None]:

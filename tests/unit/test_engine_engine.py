@@ -90,7 +90,7 @@ def test_each_queue_with_a_sink_is_dispatched_and_pulled_ones_are_left_alone(
     assert job.state is State.SCHEDULED
 
 
-def test_when_the_clock_is_turned_all_dispatchers_look_again(
+def test_when_the_clock_is_set_all_that_rest_for_long_look_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken: list[str] = []
@@ -104,7 +104,7 @@ def test_when_the_clock_is_turned_all_dispatchers_look_again(
     assert woken == []
     bench.clock.set(bench.clock.now() + 60_000)
     bench.engine.step_all()
-    assert woken == ["oncue-dispatcher-mail"]
+    assert woken == ["oncue-recurrer", "oncue-dispatcher-mail"]
 
 
 def test_of_many_dispatchers_each_looks_less_often_unasked(bench: Bench) -> None:
@@ -166,6 +166,22 @@ def test_a_sink_that_cannot_be_opened_is_logged_once_and_disturbs_no_other_queue
     bench.engine.step_all()
     assert bench.taken("memory:mail") == ["a"]
     assert caplog.text.count("cannot be opened") == 1
+
+
+@pytest.mark.parametrize("way", ["deleted", "without its sink"])
+def test_a_queue_whose_sink_could_not_be_opened_is_forgotten_when_it_is_gone(
+    bench: Bench, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    put_queue(bench.store, Queue("bad", sink="bad:sink"))
+    bench.engine.step_all()
+    if way == "deleted":
+        assert bench.store.delete_queue("bad", bench.clock.now(), 10).outcome == "deleted"
+    else:
+        put_queue(bench.store, Queue("bad"))
+    bench.engine.step_all()
+    put_queue(bench.store, Queue("bad", sink="bad:sink"))
+    bench.engine.step_all()
+    assert caplog.text.count("cannot be opened") == 2
 
 
 def test_lost_claims_are_reclaimed(bench: Bench) -> None:

@@ -9,8 +9,10 @@ import pytest
 from oncue import Job, Scheduler, State
 from oncue.aio import AsyncScheduler, ClaimRequest
 from oncue.api.waiting import Waiting
+from oncue.clock import FakeClock
 from oncue.core.sharing import Taker
 from oncue.core.token import sign
+from oncue.stores.memory import MemoryStore
 
 WISH = ClaimRequest(("left",), Taker("w", 1))
 
@@ -56,6 +58,32 @@ def test_one_that_cannot_go_back_keeps_no_other_from_it() -> None:
             return [cue.job(job_id).state for job_id in ids]
 
     assert asyncio.run(left()) == [State.SUCCEEDED, State.SCHEDULED]
+
+
+def test_a_clock_that_is_set_forward_is_noticed_while_somebody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("oncue.api.waiting.CLOCK_SECONDS", 0.01)
+
+    async def waited() -> tuple[str, str]:
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        clock = FakeClock()
+        with Scheduler(MemoryStore(clock), clock=clock) as cue:
+            waiting = Waiting(AsyncScheduler(cue))
+            job_id = cue.schedule(queue="left", delay=3_600).id
+            asking = asyncio.create_task(waiting.claim(WISH, 60.0, never))
+            while waiting._timer is None:  # it has not looked yet
+                await asyncio.sleep(0)
+            clock.set(clock.now() + 3_600_000)
+            async with asyncio.timeout(10):
+                [taken] = await asking
+            waiting.close()
+            return job_id, taken.id
+
+    awaited, taken = asyncio.run(waited())
+    assert taken == awaited
 
 
 def test_whoever_waits_is_let_go_when_it_closes() -> None:

@@ -24,7 +24,8 @@ from oncue.core.sharing import Taker
 from oncue.engine.claiming import Claiming
 from oncue.usecases.reporting import CLAIM_LIMIT, claim_together
 
-FLOOR_SECONDS = 30.0  # news gets lost and clocks jump: look again at least so often
+FLOOR_SECONDS = 30.0  # news gets lost: look at all queues again at least so often
+CLOCK_SECONDS = 2.0  # a wall clock that was set forward is noticed so soon
 SHORTEST_SECONDS = 0.0005  # uvloop's timers may be early by half as much
 BUSY_SHARE = 0.3  # of how long others rest: one look is for all who wait here
 TROUBLE_MS = 1000  # the store is away
@@ -59,6 +60,7 @@ class Waiting:
         self._waiting_for: Counter[str] = Counter()  # how many wait for each queue
         self._next_at: dict[str, Moment] = {}  # when each of them may have work
         self._timer: asyncio.TimerHandle | None = None
+        self._looked = self._clock.monotonic()  # everywhere
         self._sweeping = False
         self._unanswered: _Shared | None = None  # it is not known whether it was applied
         self._turn = 0
@@ -202,12 +204,12 @@ class Waiting:
             self._sweeping = True
             self._begin(self._sweep())
         else:
-            rest = min(max(ahead, SHORTEST_SECONDS), FLOOR_SECONDS)
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(rest, self._look, rest >= FLOOR_SECONDS)
+            rest = min(max(ahead, SHORTEST_SECONDS), CLOCK_SECONDS)
+            self._timer = asyncio.get_running_loop().call_later(rest, self._look)
 
-    def _look(self, everywhere: bool) -> None:
-        if everywhere:
+    def _look(self) -> None:
+        if self._clock.monotonic() - self._looked >= FLOOR_SECONDS:
+            self._looked = self._clock.monotonic()
             self._next_at = dict.fromkeys(self._next_at, 0)
         self._set_timer()
 

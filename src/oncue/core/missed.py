@@ -36,9 +36,6 @@ class Look(NamedTuple):
         """How far the wall clock was turned since a look that has the same origin."""
         return self.wall - before.wall - (self.monotonic_ms - before.monotonic_ms)
 
-    def is_turned(self, before: Look) -> bool:
-        return abs(self.jump_ms(before)) > JUMP_MS
-
     def needs_recording(self, recorded: Look | None) -> bool:
         """Whether the recorded look is too old to stand for this one."""
         if recorded is None or recorded.origin != self.origin:
@@ -91,7 +88,7 @@ def missed_since(
     longest_gap_ms = gap_ms if last is None else 0
     unheard = (last is None or away) and elapsed_ms > longest_gap_ms
     forward_ms = jump_ms if jump_ms > JUMP_MS else 0
-    if last is not None and not look.is_turned(before) and not unheard:
+    if last is not None and abs(jump_ms) <= JUMP_MS and not unheard:
         return None
     return Missed(forward_ms + (elapsed_ms if unheard else 0), forward_ms)
 

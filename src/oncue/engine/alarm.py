@@ -9,11 +9,11 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.polling import about
 from oncue.ports.clock import Clock
 
-# Python notices a signal only when the wait of the main thread ends, if it came just before that
-# wait or to another thread (as it may after SIGCONT).
+# If a signal came just before a wait of the main thread, or came to another thread (as it may after
+# SIGCONT), Python notices it only when that wait ends.
 SIGNAL_SECONDS = 1.0
-TURNED_SECONDS = 0.001  # less is the difference between two readings of the clocks
-LONGEST_REST_SECONDS = 30.0  # the polling floor: wake-ups get lost and wall clocks jump
+TURNED_SECONDS = 0.001  # smaller differences come from reading two clocks one after the other
+LONGEST_REST_SECONDS = 30.0  # wake-ups can be lost, and wall clocks can be set
 
 
 class Alarm:
@@ -35,7 +35,7 @@ class Alarm:
         return self._stopped
 
     def arm(self) -> None:
-        """Forget the wake-ups so far: what they told of is about to be looked for."""
+        """Forget the wake-ups so far: the caller is about to look for work."""
         with self._lock:
             self._planned, self._ends = LATEST, math.inf
 
@@ -46,8 +46,8 @@ class Alarm:
             self._changed.notify_all()
 
     def wake_for(self, due_at: Moment) -> None:
-        """End the rest at `due_at`, unless it ends by then. If the clock was set forward since the
-        rest was planned, it may not, though it was planned to."""
+        """End the rest at `due_at` if it would last longer. After the wall clock was set forward, a
+        rest that was planned until `due_at` would last longer, too."""
         with self._lock:
             ends = self._clock.monotonic() + self._clock.seconds_until(due_at)
             if due_at < self._planned or ends < self._ends - TURNED_SECONDS:
@@ -62,9 +62,9 @@ class Alarm:
             self._changed.notify_all()
 
     def rest(self, seconds: float | None, longest: float = LONGEST_REST_SECONDS) -> float:
-        """Wait so long (None: until woken), about `longest` at most: a thousand sleepers do not all
-        wake at the same moment. How many seconds longer it took: many if the process or the machine
-        stood still."""
+        """Wait so long (None: until woken), but no longer than `longest` less a random part of up
+        to a quarter, so that many threads do not wake at the same moment. Returns how many seconds
+        too long the rest was: many, if the process or the machine stood still."""
         if seconds is not None and seconds <= 0:
             return 0.0
         seconds = min(seconds or longest, about(longest))

@@ -30,6 +30,7 @@ from oncue.engine.reclaimer import Reclaimer
 from oncue.engine.recurrer import Recurrer
 from oncue.engine.tick import Tick
 from oncue.engine.tick_reclaimer import TickReclaimer
+from oncue.engine.wall_clock import WallClock
 from oncue.ports.inbox import Inbox
 from oncue.ports.sink import Sink, traits_of
 
@@ -92,7 +93,7 @@ class Engine:
             Loop("oncue-pruner", self.pruner.step, clock),
         )
         self._started = False
-        self._clock_seen = self.reclaimer.look()
+        self._wall_clock = WallClock(clock)
         self._unwatch: Callable[[], None] | None = None
 
     def _collecting(self) -> list[Loop]:
@@ -207,14 +208,16 @@ class Engine:
         if queue is None:
             self._policies.forget()
             self._supervisor.wake()
-            for loop in self._bound_to_settings:
-                loop.wake()
-            for route in self._routes.values():
-                route.loop.wake()
+            self._wake_all()
         elif (found := self._routes.get(queue)) is not None:
             found.loop.wake_for(due_at)
         elif queue in BUILT_IN and queue not in (known.name for known in self._queues):
             self._supervisor.wake()  # it may have a sink by default
+
+    def _wake_all(self) -> None:
+        """All loops but those that look often enough by themselves."""
+        for loop in (*self._bound_to_settings, *(one.loop for one in self._routes.values())):
+            loop.wake()
 
     def _reclaim(self) -> float:
         """Supervisor and reclaimer, which both make a step every two seconds, look after each
@@ -225,23 +228,18 @@ class Engine:
     def _supervise(self) -> float:
         """Replace threads that died; make the routes follow the queues' settings."""
         self._start(self._loops())
-        self._look_at_clock()
+        if self._wall_clock.was_set():
+            self._wake_all()  # rests were planned by the old time
         queues = self._store.queues()
         if queues != self._queues or self._unopened or self._retiring:
             self._follow_all(queues)
         return SUPERVISE_SECONDS
 
-    def _look_at_clock(self) -> None:
-        """If the wall clock was set, wake all dispatchers: their rests were planned by the old
-        time."""
-        before, self._clock_seen = self._clock_seen, self.reclaimer.look()
-        if self._clock_seen.is_turned(before):
-            for route in self._routes.values():
-                route.loop.wake()
-
     def _follow_all(self, queues: Sequence[Queue]) -> None:
         for deleted in {one.name for one in self._queues} - {one.name for one in queues}:
             self._telemetry.forget(deleted)
+        with_sink = {queue.name for queue in queues if queue.sink is not None}
+        self._unopened = {name: why for name, why in self._unopened.items() if name in with_sink}
         routes = {}
         for queue in queues:
             if queue.sink is None:

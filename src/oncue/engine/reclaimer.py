@@ -41,7 +41,7 @@ class Reclaimer:
 
     def step(self) -> float:
         """Expire and reclaim one page; more pages: go again; else rest until the next lapse."""
-        began = self.look()
+        began = self._look()
         try:
             return self._pass()
         except StoreUnavailable:
@@ -58,11 +58,11 @@ class Reclaimer:
         """Judge leases at once if the clock was turned since the last look. For dispatchers, from
         any thread, before they take over what looks like an open range whose lease has ended."""
         if self._last_look is not None:
-            look = self.look()
+            look = self._look()
             if missed_since(self._last_look, None, look) is not None:
                 self._judge_leases()
 
-    def look(self) -> Look:
+    def _look(self) -> Look:
         clock = self._clock
         return Look(self._origin(), round(clock.monotonic() * 1000), clock.now())
 
@@ -83,7 +83,7 @@ class Reclaimer:
         cursor, reclaimed = None, 0
         while not reclaimed:  # a page whose claims are all being settled just now is passed by
             page = self._store.live_claims(lapsed, cursor, PAGE)
-            if missed_since(look, None, self.look()) is not None:  # turned in between: judge again
+            if missed_since(look, None, self._look()) is not None:  # turned in between: judge again
                 return SHORTEST_REST_SECONDS
             reclaimed = self._reclaim(page.items, now)
             cursor = page.next
@@ -105,7 +105,7 @@ class Reclaimer:
     def _judge_leases(self) -> tuple[Look, Moment | None]:
         """Move leases that would be judged wrongly, and record a look now and then while any runs.
         The look by which claims may be judged, and when the next one lapses."""
-        look = self.look()
+        look = self._look()
         running, last_look, next_lapse = self._store.leases()
         missed = self._missed_since(last_look, look)
         if missed is None and not self._is_to_be_recorded(look, last_look, running):
@@ -131,7 +131,7 @@ class Reclaimer:
 
     def _judge(self, astray: bool, recorded: Look | None) -> tuple[Look, Missed | None] | None:
         """`astray`: leases are to be judged even if nothing was missed."""
-        look = self.look()
+        look = self._look()
         if recorded is not None and recorded.is_later_than(look):
             return None
         missed = self._missed_since(recorded, look)

@@ -26,12 +26,12 @@ from queue import Empty, SimpleQueue
 from oncue.core.errors import AccessDenied, InvalidInput, OncueError
 from oncue.core.job import JobFilter
 from oncue.core.lifecycle import LIVE, State
-from oncue.core.missed import JUMP_MS
 from oncue.core.moment import LATEST, Moment
 from oncue.core.polling import about
 from oncue.core.text import legible
 from oncue.engine.alarm import Alarm
 from oncue.engine.loop import Loop
+from oncue.engine.wall_clock import WallClock
 from oncue.worker.batch import RunningBatch, take_all
 from oncue.worker.handlers import Host
 from oncue.worker.heartbeats import Heartbeats
@@ -76,7 +76,7 @@ class Worker:
         self._next_at: dict[str, Moment] = dict.fromkeys(self._queues, 0)
         self._expecting = threading.Lock()
         self._looked = cue.clock.monotonic()
-        self._wall_ahead_ms = self._ahead_ms()
+        self._wall_clock = WallClock(cue.clock)
         self._batches: set[RunningBatch] = set()
         self._results = Results(self._clock)
         self._runner = Runner(self._alarm)
@@ -97,7 +97,8 @@ class Worker:
             try:
                 while not self._alarm.stopped:
                     self._start_threads()
-                    self._look_at_clock()
+                    if self._wall_clock.was_set():
+                        self._alarm.wake()  # the rest under way was planned by the old time
                     with suppress(Empty):
                         self._ended.get(timeout=SUPERVISE_SECONDS)
                         self.stop()
@@ -128,16 +129,6 @@ class Worker:
         for loop in (*self._loops, self._heartbeats.loop):
             if loop.start():
                 self._source.thread_replaced()
-
-    def _look_at_clock(self) -> None:
-        """If it was turned, the rest of the thread on watch is planned wrongly."""
-        before, self._wall_ahead_ms = self._wall_ahead_ms, self._ahead_ms()
-        if abs(self._wall_ahead_ms - before) > JUMP_MS:
-            self._alarm.wake()
-
-    def _ahead_ms(self) -> float:
-        """By how much the wall clock is ahead of the monotonic one."""
-        return self._clock.now() - 1000 * self._clock.monotonic()
 
     def _finish(self) -> None:
         ends = self._clock.monotonic() + self._grace_seconds

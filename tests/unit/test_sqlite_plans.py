@@ -137,7 +137,7 @@ def test_no_hot_statement_sorts(store: SqliteStore, noun: str, name: str) -> Non
         ("bulk", "revive", "jobs_key (queue=? AND key=?)"),
         *(
             ("worker_ranges", name, "ranges_of_workers")
-            for name in ("all", "around", "of_jobs", "next_lapse")
+            for name in ("of_queue", "around", "of_jobs", "next_lapse")
         ),
         ("worker_ranges", "around", "jobs_id (id=?)"),
         ("worker_ranges", "complete", "INTEGER PRIMARY KEY"),

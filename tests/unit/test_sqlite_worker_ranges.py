@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from oncue.clock import FakeClock
-from oncue.core.fencing import Completions, Settlement
+from oncue.core.bulk import BulkChange, BulkVerb
+from oncue.core.changes import ChangeVerb, JobChange
+from oncue.core.fencing import Completions, Refused, Settlement
 from oncue.core.job import Claimed, JobFilter, NewJob
 from oncue.core.lifecycle import State, Verb
 from oncue.core.missed import Look, Missed
 from oncue.core.queue import Queue
 from oncue.core.sharing import Taker
+from oncue.ports.claims import ClaimFilter
 from oncue.stores.sqlite import SqliteStore, rows
 from oncue.stores.sqlite.statements import load
 from oncue.stores.sqlite.worker_ranges import LEAST, MOST
@@ -89,16 +92,51 @@ def test_a_new_job_that_clashes_with_none_leaves_them_one_record(store: SqliteSt
     assert claims_of_their_own(store) == 0
 
 
-def test_whoever_looks_at_another_job_leaves_them_one_record(store: SqliteStore) -> None:
-    add(store, LEAST)
-    claims = take(store, LEAST)
+def of_another_queue(store: SqliteStore) -> Claimed:
     store.insert([NewJob("other", "other", NOW, b"{}", 0, NOW)], NOW)
     [[other]] = store.claim([Queue("other")], [Taker("bob", 1)], NOW, nonce="m")
+    return other
+
+
+def test_reading_about_other_jobs_leaves_them_one_record(store: SqliteStore) -> None:
+    add(store, LEAST)
+    take(store, LEAST)
+    other = of_another_queue(store)
     assert store.get("other") is not None
+    assert len(store.page(JobFilter(queue="other"), None, 10).items) == 1
+    assert len(store.live_claims(ClaimFilter(job_id="other"), None, 10).items) == 1
+    stopping = BulkChange(BulkVerb.CANCEL, NOW, running=True)
+    assert store.find_all(stopping, JobFilter(queue="other"), None, 10).items == ["other"]
     assert store.interruptions([(other.id, other.epoch)]) == {}
     assert claims_of_their_own(store) == 1
-    assert store.interruptions([(claims[0].id, claims[0].epoch)]) == {}
-    assert claims_of_their_own(store) == 1 + LEAST
+
+
+def test_counting_them_leaves_them_one_record(store: SqliteStore) -> None:
+    add(store, LEAST)
+    take(store, LEAST)
+    store.insert([NewJob("later", "q", NOW + 1, b"{}", 0, NOW)], NOW)
+    counts = store.stats("q").counts
+    assert (counts[State.DISPATCHED], counts[State.SCHEDULED]) == (LEAST, 1)
+    assert claims_of_their_own(store) == 0
+    store.insert([NewJob("urgent", "q", NOW, b"{}", 9, NOW)], NOW)
+    counts = store.stats("q").counts
+    assert (counts[State.DISPATCHED], counts[State.SCHEDULED]) == (LEAST, 2)
+
+
+def test_whether_they_should_stop_is_only_read(store: SqliteStore) -> None:
+    add(store, LEAST)
+    claims = take(store, LEAST)
+    asked = [(one.id, one.epoch) for one in claims]
+    statements = Statements(store, locked=True)
+    assert store.interruptions(asked) == {}
+    statements.stop()
+    assert claims_of_their_own(store) == 0
+    cancel = JobChange(ChangeVerb.STOP)
+    assert store.change([claims[1].id], cancel, NOW).refused == {}
+    assert store.interruptions(asked) == {1: Refused("cancel requested", State.DISPATCHED)}
+    before = [(one.id, one.epoch - 1) for one in claims]
+    assert {why.reason for why in store.interruptions(before).values()} != {"cancel requested"}
+    assert len(store.interruptions(before)) == LEAST
 
 
 def test_work_that_comes_into_a_range_is_due_now(store: SqliteStore) -> None:

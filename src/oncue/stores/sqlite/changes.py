@@ -55,7 +55,7 @@ class SqliteChanges(StorePart):
         params = _params(change, wanted)
         ids: list[str] = []
         room, most = max(limit, LOOK), FIRST
-        with worker_ranges.reading(self.db) as tx:
+        with worker_ranges.reading(self.db, queue=wanted.queue) as tx:
             for walk in walks:
                 place: Place | None = start or walk.before_all
                 start = None

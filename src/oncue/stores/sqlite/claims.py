@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from oncue.core import fencing, operations
 from oncue.core.fencing import GONE, Refused, Settlement, state_after
@@ -22,7 +22,7 @@ from oncue.stores.sqlite import rows, worker_ranges
 from oncue.stores.sqlite.database import Database, StorePart, writing
 from oncue.stores.sqlite.fencing import Endings, end_of, held_claims, refuse, seen_claims
 from oncue.stores.sqlite.readying import make_ready, worth_a_claim
-from oncue.stores.sqlite.settings import KnownQueues, queue_settings
+from oncue.stores.sqlite.settings import queue_settings
 from oncue.stores.sqlite.settled import (
     Departed,
     is_range_completed,
@@ -36,7 +36,7 @@ from oncue.stores.sqlite.worker_ranges import completed_digest, whole_range
 SQL = rows.load("claims")
 
 _Touched = defaultdict[tuple[Any, ...], list[int]]
-"""By the lease and what was told: the rows of the jobs."""
+"""By the lease and the reported values: the rows of the jobs."""
 _Item = tuple[int, Settlement]
 """A settlement and its position in the call."""
 
@@ -60,9 +60,10 @@ class SqliteClaims(StorePart):
             most = sum([taker.limit for taker in takers])
             named = {queue.name: queue for queue in queues}
             for name in named:
-                worker_ranges.split_if_others_came(tx, name)
+                # Other jobs that have come into it can be taken.
+                worker_ranges.split(tx, "joined", {"queue": name})
             ready = {name: make_ready(self.db, tx, name, most, now, now) for name in named}
-            taking = Taking(tx, now, named, ready, takers[0])
+            taking = Taking(tx, now, named, ready)
             taken = taking.take_all(takers, nonce)
             self.db.expected.update(dict.fromkeys(taking.spend(), 0))
             return taken
@@ -77,7 +78,7 @@ class SqliteClaims(StorePart):
         groups: _Touched = defaultdict(list)
         heard: set[str] = set()
         for one in touches:
-            if one.id in heard:  # again in the same call: what it said before comes first
+            if one.id in heard:  # its second touch in the call: the first must be stored before it
                 _touch_all(tx, groups, now)
                 groups.clear()
                 held |= held_claims(tx, list(heard))
@@ -98,11 +99,12 @@ class SqliteClaims(StorePart):
         found: dict[int, Refused] = {}
         if not claims:
             return found
-        ids = [job_id for job_id, _ in claims]
-        with worker_ranges.reading(self.db, "around", ids=rows.sought(ids)) as tx:
-            held = seen_claims(tx, ids)
+        with self.db.reading() as tx:
+            held = seen_claims(tx, [job_id for job_id, _ in claims])
             for position, (job_id, epoch) in enumerate(claims):
                 claim = held.get(job_id)
+                if claim is not None and claim.covered and epoch == claim.epoch + 1:
+                    continue  # in the range of its worker, which a cancel would have split
                 if claim is None or not claim.is_current(epoch):
                     found[position] = refuse(tx, claim, epoch, None, 0)
                 elif claim.cancel_requested:
@@ -153,31 +155,33 @@ class SqliteClaims(StorePart):
     def _settle(
         self, tx: rows.Tx, settlements: Sequence[Settlement], now: Moment
     ) -> tuple[dict[int, Refused], dict[int, State]]:
-        refused: dict[int, Refused] = {}
-        settling = _Settling(self.db, tx, queue_settings(self.db, tx), now, refused, {}, [])
-        if settling.complete_range(settlements):
-            return refused, {}
-        for verb, group in groupby(enumerate(settlements), key=_kind):
-            items = list(group)
-            if verb is Verb.HAND_OVER:
-                refused.update(_hand_over_all(tx, items, now))
-            elif not (verb and settling.complete_all(items)):
-                settling.settle_each(items)
-        remember_settled(tx, settling.gone, now)
-        return refused, settling.states
+        settling = _Settling(self.db, tx, now)
+        if not settling.complete_range(settlements):
+            for verb, items in groupby(enumerate(settlements), key=_kind):
+                settling.end(verb, list(items))
+            remember_settled(tx, settling.gone, now)
+        return settling.refused, settling.states
 
 
-class _Settling(NamedTuple):
+class _Settling:
     """The settlements of one call."""
 
-    db: Database
-    tx: rows.Tx
-    settings: KnownQueues
-    now: Moment
-    refused: dict[int, Refused]
-    states: dict[int, State]
-    gone: list[Departed]
-    """Those whose queue keeps no history."""
+    def __init__(self, db: Database, tx: rows.Tx, now: Moment) -> None:
+        self.db = db
+        self.tx = tx
+        self.now = now
+        self.settings = queue_settings(db, tx)
+        self.refused: dict[int, Refused] = {}
+        self.states: dict[int, State] = {}
+        self.gone: list[Departed] = []
+        """Those whose queue keeps no history."""
+
+    def end(self, verb: Verb | None, items: Sequence[_Item]) -> None:
+        """Apply settlements of one verb; None: each by itself."""
+        if verb is Verb.HAND_OVER:
+            self.hand_over_all(items)
+        elif verb is None or not self.complete_all(items):
+            self.settle_each(items)
 
     def complete_range(self, settlements: Sequence[Settlement]) -> bool:
         """Complete all jobs of the range of a worker. False: the settlements are not those of a
@@ -251,6 +255,18 @@ class _Settling(NamedTuple):
                 self.states[position] = answer
         endings.apply()
 
+    def hand_over_all(self, items: Sequence[_Item]) -> None:
+        found = held_claims(self.tx, [one.id for _, one in items])
+        ns = []
+        for position, one in items:
+            held = found.get(one.id)
+            if held is None or not held.is_current(one.epoch):
+                self.refused[position] = refuse(self.tx, held, one.epoch, None, self.now)
+            elif fencing.hand_over(held, self.now) != held:
+                ns.append(held.n)
+        if ns:
+            self.tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": self.now})
+
     def _settle(self, endings: Endings, one: Settlement) -> Refused | State:
         """The refusal, or the state in which the job is left."""
         held = endings.held(one.id)
@@ -294,18 +310,3 @@ def _kind(item: _Item) -> Verb | None:
     one = item[1]
     together = one.verb is Verb.HAND_OVER or (one.verb is Verb.COMPLETE and one.updated_at is None)
     return one.verb if together else None
-
-
-def _hand_over_all(tx: rows.Tx, items: Sequence[_Item], now: Moment) -> dict[int, Refused]:
-    refused: dict[int, Refused] = {}
-    found = held_claims(tx, [one.id for _, one in items])
-    ns = []
-    for position, one in items:
-        held = found.get(one.id)
-        if held is None or not held.is_current(one.epoch):
-            refused[position] = refuse(tx, held, one.epoch, None, now)
-        elif fencing.hand_over(held, now) != held:
-            ns.append(held.n)
-    if ns:
-        tx.execute(SQL["hand_over"], {"ns": rows.numbers(ns), "now": now})
-    return refused

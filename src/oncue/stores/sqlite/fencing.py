@@ -129,16 +129,10 @@ class Endings:
         left = [(e.held.n, e.ending.diagnostic) for e in ended]
         record(self._tx, [(n, one) for n, one in left if one is not None])
         remove(self._tx, [one.held.n for one in ended if one.ending.is_final and not one.keep])
-        back: set[str] = set()
         for held, ending, _ in ended:
             self._db.tell_room(held.queue)
             if not ending.is_final:
-                due_at = ending.job.not_before or ending.job.due_at
-                self._db.tell(held.queue, due_at)
-                if due_at <= self._now:
-                    back.add(held.queue)
-        for queue in back:  # else a worker's range would cover these jobs
-            worker_ranges.split(self._tx, "of_queue", {"queue": queue})
+                self._db.tell(held.queue, ending.job.not_before or ending.job.due_at)
 
     def _keep_attempts(self, ended: Sequence[_Ended]) -> None:
         alike: dict[tuple[str, str | None], list[int]] = defaultdict(list)

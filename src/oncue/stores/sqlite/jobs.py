@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from itertools import chain
 from operator import itemgetter
@@ -49,17 +50,18 @@ _INSERT_ROWS = _many_rows(SQL["insert"])
 
 
 class SqliteJobs(StorePart):
+    def _reading(self, job_id: str) -> AbstractContextManager[rows.Tx]:
+        """A connection for reading about a job."""
+        ids = rows.sought([job_id])
+        return worker_ranges.reading(self.db, "around", to_show=True, ids=ids)
+
     def get(self, job_id: str) -> Job | None:
-        with worker_ranges.reading(
-            self.db, "around", to_show=True, ids=rows.sought([job_id])
-        ) as tx:
+        with self._reading(job_id) as tx:
             return rows.get_job(tx, job_id)
 
     def history(self, job_id: str, after: Cursor | None = None, limit: int = MOST_ITEMS) -> History:
         start = start_of(after)
-        with worker_ranges.reading(
-            self.db, "around", to_show=True, ids=rows.sought([job_id])
-        ) as tx:
+        with self._reading(job_id) as tx:
             row = rows.first(tx, SQL["number"], {"id": job_id})
             if row is None:
                 return History()
@@ -80,7 +82,7 @@ class SqliteJobs(StorePart):
                 record(tx, [(held.n, one)])
 
     def page(self, wanted: JobFilter, after: Cursor | None, limit: int) -> JobPage:
-        with worker_ranges.reading(self.db, to_show=True) as tx:
+        with worker_ranges.reading(self.db, to_show=True, queue=wanted.queue) as tx:
             return page(tx, wanted, after, limit)
 
     def insert(self, jobs: Sequence[NewJob], now: Moment) -> Mapping[int, Clash]:

@@ -43,7 +43,8 @@ class SqliteQueues(StorePart):
 
     def stats(self, name: str) -> QueueStats:
         params = {"queue": name}
-        with worker_ranges.reading(self.db, "of_queue", to_show=True, **params) as tx:
+        # The jobs of a whole range are counted as it is.
+        with worker_ranges.reading(self.db, "joined", to_show=True, **params) as tx:
             counts = {State.SCHEDULED: int(tx.execute(SQL["count_waiting"], params).get)}
             for statement in ("count_taken", "count_final"):
                 counts |= {State(s): count for s, count in rows.fetch(tx, SQL[statement], params)}
@@ -61,7 +62,7 @@ class SqliteQueues(StorePart):
     ) -> dict[Moment, int]:
         bounds = {"queue": name, "start": start, "until": until, "step": step_ms}
         counts: dict[Moment, int] = {}
-        with worker_ranges.reading(self.db, "of_queue", to_show=True, queue=name) as tx:
+        with worker_ranges.reading(self.db, to_show=True, queue=name) as tx:
             for line, _ in all_lines(tx, name):
                 for step, count in rows.fetch(tx, SQL["due_counts"], {**bounds, "line": line}):
                     moment = start + step * step_ms

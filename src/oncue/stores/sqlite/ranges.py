@@ -189,7 +189,7 @@ def _next_dues(tx: rows.Tx, queue: str) -> list[Moment]:
     bounds = limits(tx, queue)
     if bounds.limits.paused:
         return []
-    if bounds.held is not None and worker_ranges.others_came(tx, queue):
+    if bounds.held is not None and worker_ranges.have_others_come(tx, queue):
         bounds = bounds._replace(held=None)  # whoever claims splits it first
     dues: list[Moment] = []
     if not bounds.limits.is_full(bounds.under_way(tx, queue)):

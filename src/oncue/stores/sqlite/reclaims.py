@@ -36,11 +36,15 @@ class SqliteReclaims(StorePart):
         place = (-1, "", -1, "") if after is None else place_at(after, _PLACE)
         params |= dict(zip(("reclaim_at", "queue", "due_at", "id"), place, strict=True))
         params["limit"] = limit
-        name = "live_claims" if wanted.lapsed_by is None else "lapsed_claims"
         if wanted.job_id is not None:
             name, params["id"] = "live_claim", wanted.job_id
-        which = "all" if wanted.lapsed_by is None else "lapsed"
-        with worker_ranges.reading(self.db, which, now=wanted.lapsed_by) as tx:
+            reading = worker_ranges.reading(self.db, "around", ids=rows.sought([wanted.job_id]))
+        elif wanted.lapsed_by is not None:
+            name = "lapsed_claims"
+            reading = worker_ranges.reading(self.db, "lapsed", now=wanted.lapsed_by)
+        else:
+            name, reading = "live_claims", worker_ranges.reading(self.db, queue=None)
+        with reading as tx:
             found = rows.fetch(tx, SQL[name], params)
         lapses = [_lapse(row[:-2]) for row in found]
         if len(found) < limit or wanted.job_id is not None:
@@ -50,7 +54,7 @@ class SqliteReclaims(StorePart):
         return ClaimPage(lapses, cursor_at((reclaim_at or 0, queue, due_at, id)))
 
     def live_count(self) -> int | None:
-        with worker_ranges.reading(self.db) as tx:
+        with worker_ranges.reading(self.db, queue=None) as tx:
             return int(tx.execute(SQL["live_count"]).get)
 
     @writing

@@ -29,8 +29,8 @@ _claimed: Callable[[Any], Claimed] = partial(tuple.__new__, Claimed)  # twice as
 
 
 class _Rows:
-    """Makes claims of rows of `claimed_columns`. A batch has thousands of rows, so they are not
-    kept: only their numbers are, which claims do not have."""
+    """Makes claims of rows of `claimed_columns`. It keeps the row numbers, which claims do not
+    contain, but not the rows: a batch has thousands."""
 
     def __init__(self, tx: rows.Tx) -> None:
         self._tx = tx
@@ -81,14 +81,11 @@ class Taking:
         now: Moment,
         queues: Mapping[str, Queue],
         ready: Mapping[str, Ready],
-        usual: Taker,
     ) -> None:
-        """`usual`: most of the takers ask for the same lease as this one."""
         self._tx = tx
         self._now = now
         self._queues = queues
         self._ready = ready
-        self._usual = usual
         self._size = 0  # of the payloads
         self._last_line = 0
         self._rows = _Rows(tx)
@@ -97,6 +94,7 @@ class Taking:
 
     def take_all(self, takers: Sequence[Taker], nonce: str) -> list[list[Claimed]]:
         """Claim due jobs. The claims of each taker."""
+        self._usual = takers[0]  # most of them ask for the same lease
         shares = share_out(takers, self._first)
         if len(takers) == 1 and self._is_range(takers[0], shares[0]):
             return [self._take_range(takers[0], list(shares[0]), f"{nonce}/0")]

@@ -33,7 +33,8 @@ _INSTANT = Job._fields.index("instant")
 
 class SqliteTransfer(StorePart):
     def export(self, after: Cursor | None, limit: int) -> Page[DumpedJob]:
-        with worker_ranges.reading(self.db) as tx, tx:  # one snapshot for jobs and their histories
+        # One snapshot for jobs and their histories.
+        with worker_ranges.reading(self.db, queue=None) as tx, tx:
             found = rows.fetch(tx, SQL["export"], {"after": after or "", "limit": limit})
             histories = _histories(tx, [row[_JOB] for row in found if row[-1]])
         jobs = [_dumped_job(row, histories) for row in found]

@@ -65,20 +65,14 @@ def split(tx: rows.Tx, which: str, params: Mapping[str, Any]) -> bool:
     return bool(found)
 
 
-def split_if_others_came(tx: rows.Tx, queue: str) -> None:
-    """Before jobs of a queue are claimed: split its range if other jobs have come into it, because
-    these can be taken."""
-    split(tx, "joined", {"queue": queue})
-
-
-def others_came(tx: rows.Tx, queue: str) -> bool:
-    """Whether `split_if_others_came` would split it."""
+def have_others_come(tx: rows.Tx, queue: str) -> bool:
+    """Whether other jobs have come into the range of a worker in this queue."""
     return rows.first(tx, SQL["joined"], {"queue": queue}) is not None
 
 
 @contextmanager
 def reading(
-    db: Database, which: str = "all", *, to_show: bool = False, **params: Any
+    db: Database, which: str = "of_queue", *, to_show: bool = False, **params: Any
 ) -> Iterator[rows.Tx]:
     """A connection for reading. The ranges of workers that a statement finds are split before.
     `to_show`: if nothing can be written now, jobs are read as they are, without workers and leases.

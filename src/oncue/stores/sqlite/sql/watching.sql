@@ -4,12 +4,12 @@ SELECT settings, queues FROM revision;
 -- name: names
 SELECT name FROM queues WHERE paused = 0;
 
--- When something of each of these queues can next be taken, unless its limits or a dispatcher's range
--- forbid it: the due time of the first job in each line, or until when a job is put off. Jobs in the
--- range of a worker are passed over; if others have come into it, the moment is 0. With it, all that
--- tells whether something has changed: that job and its epoch, the range, and how many jobs are under
--- way in a queue that bounds them (-1: too many to be counted each time). A queue in which as many are
--- under way as may be has no moments. A few steps in an index for each queue, however many jobs wait.
+-- When a job of each of these queues can be taken next: the due time of the first job in each line, or
+-- the end of a put-off. Rates and the ranges of dispatchers are not considered. Jobs in the range of a
+-- worker are left out; if other jobs have come into that range, the moment is 0. A queue that is at its
+-- concurrency has no moment. The other columns only show whether something has changed: the first job
+-- and its epoch, the range, and how many jobs are under way (NULL: the queue has no concurrency; -1: it
+-- is above 1,000, so they are not counted). A few steps in an index for each queue, however many jobs wait.
 -- name: moments
 WITH RECURSIVE wanted (queue, fence, cutoff, most, live) AS (
   SELECT q.name, r.fence, r.cutoff, q.concurrency, CASE

@@ -1,8 +1,6 @@
--- name: all
-SELECT queue FROM ranges WHERE nonce IS NOT NULL;
-
+-- Without a queue: of all.
 -- name: of_queue
-SELECT queue FROM ranges WHERE nonce IS NOT NULL AND queue = :queue;
+SELECT queue FROM ranges WHERE nonce IS NOT NULL AND (:queue IS NULL OR queue = :queue);
 
 -- The same, if others have come into it than the jobs that were taken.
 -- name: joined

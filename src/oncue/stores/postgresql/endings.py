@@ -31,11 +31,25 @@ MOVED_AT_ONCE = 10_000  # claims: less than half a second
 _ID = attrgetter("id")
 
 
+def known_answer(
+    one: FiledRow | None, settlement: Settlement, now: Moment
+) -> Refused | State | None:
+    """The answer to a settlement whose job is gone, or that was applied before. None: the claim is
+    to be ended."""
+    if one is None or (one.record.hidden and (one.forget_at or 0) <= now):
+        return GONE
+    outcome = one.record.outcome_of(settlement)
+    if outcome is not None:
+        return state_after(outcome)
+    return GONE if one.record.hidden else None
+
+
 class PgEndings(PgClaims):
     """Implements the ends of claims of `oncue.ports.claims.ClaimStore`."""
 
     @repeatable
     def settle(self, tx: PgTx, settlements: Sequence[Settlement], now: Moment) -> Settled:
+        settlements = list(settlements)  # `Completions` makes them anew at each iteration
         answers: dict[int, Refused | State] = {}
         completed = self._complete(tx, settlements, now)
         rest = {at: one for at, one in enumerate(settlements) if one.id not in completed}
@@ -43,15 +57,10 @@ class PgEndings(PgClaims):
         queues = self._queues_of(tx, found.values())
         for at, settlement in rest.items():
             one = found.get(settlement.id)
-            if one is None or (one.record.hidden and (one.forget_at or 0) <= now):
-                answers[at] = GONE
-                continue
-            outcome = one.record.outcome_of(settlement)
-            if outcome is not None:
-                answers[at] = state_after(outcome)
-            elif one.record.hidden:
-                answers[at] = GONE
-            else:
+            known = known_answer(one, settlement, now)
+            if known is not None:
+                answers[at] = known
+            elif one is not None:
                 queue = queues[one.record.queue]
                 answers[at], found[settlement.id] = self.settled(one, settlement, queue, now)
         self._save_ended(tx, found, queues)

@@ -22,7 +22,7 @@ from psycopg.transaction import OutOfOrderTransactionNesting
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from oncue.core.errors import Conflict, InvalidInput, StoreUnavailable
-from oncue.core.fencing import GONE, Refused, Settlement
+from oncue.core.fencing import Refused, Settlement
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import Verb
 from oncue.core.moment import Moment
@@ -33,7 +33,7 @@ from oncue.stores.postgresql import records
 from oncue.stores.postgresql.borrowed import borrowed, borrowed_async
 from oncue.stores.postgresql.clashes import clashing, new_ranks
 from oncue.stores.postgresql.database import CONNECT_SECONDS
-from oncue.stores.postgresql.endings import asked_completion
+from oncue.stores.postgresql.endings import asked_completion, known_answer
 from oncue.stores.postgresql.news import Dues, PgNews, notices_of
 from oncue.stores.postgresql.records import read_stored
 from oncue.stores.postgresql.settings import queue_row
@@ -175,16 +175,16 @@ class PgOutbox:
             return self._pool
 
     def _as_new(self, connection: psycopg.Connection[Any]) -> None:
-        """What a handler left behind does not reach the next one. Behind a pooler a prepared
-        statement is not there in the next transaction."""
+        """Remove what a handler has changed, so that it does not reach the next one. Behind a
+        pooler, a prepared statement does not exist in the next transaction."""
         connection.execute(_FORGET)
         connection.row_factory = tuple_row
         connection.cursor_factory = psycopg.Cursor
         connection.prepare_threshold = 5 if self._db.listens else None
 
     def _bounding(self) -> Steps[None]:
-        """From here on, a process that stops holds the job that it completes no longer than that:
-        the server ends its session."""
+        """From here on, the server ends the session if the process stands still for `IDLE_MS`, so
+        that it does not hold the job it completes for longer."""
         yield "outbox", "bound", {"ms": str(IDLE_MS)}
 
     def _run(self, connection: psycopg.Connection[Any], steps: Steps[T]) -> T:
@@ -194,8 +194,8 @@ class PgOutbox:
         return await run_async(connection, self._db.statements, self._within(connection, steps))
 
     def _within(self, connection: AnyConnection, steps: Steps[T]) -> Steps[T]:
-        """These steps, unless the connection leads to another database. That is found out once for
-        each, by what only this store has."""
+        """These steps, unless the connection leads to another database. That is checked once for
+        each connection, by a mark that only this store has."""
         if connection not in self._known:
             found = yield "outbox", "is_there", None
             if found[0][0]:
@@ -240,7 +240,8 @@ class PgOutbox:
         return clashes
 
     def _refuse_old_snapshot(self) -> Steps[None]:
-        """It would not show that a job has just been handed over, and no lock would tell."""
+        """A transaction with an old snapshot does not see that the job was handed over since, not
+        even after it has locked the job."""
         [[isolation]] = yield "outbox", "isolation", None
         if isolation in ("repeatable read", "serializable"):
             raise InvalidInput(
@@ -275,12 +276,9 @@ class PgOutbox:
             return None
         rows = yield "jobs", "lock_by_ids", records.by_ids([done.id])
         one = read_stored(rows[0]) if rows else None
-        if one is None or (one.record.hidden and (one.forget_at or 0) <= now):
-            return GONE
-        if one.record.outcome_of(done) is not None:
-            return None  # it was completed by this very claim
-        if one.record.hidden:
-            return GONE
+        known = known_answer(one, done, now)
+        if one is None or known is not None:
+            return known if isinstance(known, Refused) else None
         queue = yield from self._queue(one.record.queue)
         answer, one = self._store.settled(one, done, queue, now)
         if isinstance(answer, Refused):
@@ -301,9 +299,9 @@ class PgOutbox:
 
 
 def _refuse_over(connection: psycopg.Connection[Any]) -> None:
-    """The server answers the commit of a transaction in which a statement failed by rolling it
-    back, which psycopg takes for a commit. One that a statement has ended psycopg takes for open,
-    and if another is begun in it, it loses count."""
+    """If a statement in the transaction failed, the server answers the commit by rolling it back,
+    which psycopg takes for a commit. psycopg takes a transaction that was ended by a statement for
+    open. If a block is begun in it, psycopg raises `OutOfOrderTransactionNesting`."""
     status = connection.info.transaction_status
     if status in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
         raise Conflict(ENDED)

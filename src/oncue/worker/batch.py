@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import repeat, starmap
 from operator import attrgetter
 from typing import TypeVar
 
@@ -69,5 +68,6 @@ def take_all(waiting: deque[T]) -> list[T]:
     """Empty a deque that others take from as well."""
     taken: list[T] = []
     with suppress(IndexError):
-        taken.extend(starmap(waiting.popleft, repeat(())))
+        while True:
+            taken.append(waiting.popleft())
     return taken

@@ -7,8 +7,7 @@ import inspect
 import logging
 import traceback
 from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import repeat, zip_longest
+from itertools import zip_longest
 from operator import attrgetter
 from typing import Any
 
@@ -33,7 +32,10 @@ from oncue.worker.source import AWAY, ClaimEnd
 BATCH_SECONDS = 0.05  # how much work is taken at once
 BATCH_LIMIT = 1000
 BATCH_BYTES = 16 * 1024 * 1024  # of payloads, if all were as large as the largest seen last
-STILL_OPEN = "its handler has ended before the transaction that completes the job; it is left alone"
+STILL_OPEN = (
+    "its handler ended while the transaction that completes the job was still open; nothing is "
+    "reported about the job"
+)
 QUOTES_NOTHING = (ClaimLost, Fenced, IllegalState, NotSupported, ServerError, StoreError)
 """Errors whose texts are oncue's own and contain nothing of payloads and results."""
 NOT_COMMITTED = "The transaction in which the job was completed was not committed."
@@ -49,9 +51,6 @@ Call = Callable[[list[HandledJob]], Sequence[bytes | None]]
 
 _WHY_LOST, _COMPLETION = attrgetter("why_lost"), attrgetter("completion")
 _CLAIM = attrgetter("claim")
-_COMPLETED = tuple(map(repeat, list(ClaimEnd._field_defaults.values())[1:]))
-_claim_end: Callable[[Any], ClaimEnd] = partial(tuple.__new__, ClaimEnd)
-"""As `ClaimEnd(…)`, which takes twice the time: a batch may have thousands."""
 
 logger = logging.getLogger("oncue.worker")
 
@@ -120,8 +119,8 @@ def _run(batch: RunningBatch, jobs: list[HandledJob], call: Call) -> None:
         if batch.handler.batch is not None and not any(results):
             batch.completed = list(map(_CLAIM, jobs))
             return
-        ends = zip(map(_CLAIM, jobs), repeat("complete"), results, *_COMPLETED, strict=False)
-        batch.done.extend(map(_claim_end, ends))
+        ended = zip(jobs, results, strict=True)
+        batch.done.extend([ClaimEnd(job.claim, "complete", result) for job, result in ended])
         return
     failed: list[HandledJob] = []
     for job, result in zip_longest(jobs, results):
@@ -154,10 +153,10 @@ def _end_of(
         _warn(job, NOT_COMMITTED)
         return ClaimEnd(job.claim, "fail", error=NOT_COMMITTED, may_be_done=True)
     if job.is_cut_off and not batch.results.costs_attempt(job.id):
-        _warn(job, "the store was away in its transaction; it is handed back")
+        _warn(job, "the store could not be reached during its transaction; the job is released")
         return ClaimEnd(job.claim, "release", may_be_done=completion is not None)
     if job.is_unconfirmed and isinstance(error, ClaimLost):
-        _warn(job, "its handler stopped, as no heartbeat was confirmed; it is handed back")
+        _warn(job, "its handler stopped, as no heartbeat was confirmed; the job is released")
         batch.hand_back([job])
         return None
     failure = _failure(job, error, batch.handler)
@@ -170,9 +169,9 @@ def _is_done(batch: RunningBatch, job: HandledJob, error: BaseException | None) 
     try:
         done = batch.results.insist(job.is_completed)
     except AWAY as trouble:
-        _warn(job, "was it completed? %s", trouble)
-        return False  # then a failure is reported, and refused if it was
-    if done is None:  # a report would wait for that, and all others of the batch with it
+        _warn(job, "it is not known whether its transaction completed it: %s", trouble)
+        return False  # a failure is reported, which is refused if the job was completed
+    if done is None:  # a report would wait for that transaction, as would the rest of the batch
         _warn(job, STILL_OPEN)
         return True
     if done and error is not None:

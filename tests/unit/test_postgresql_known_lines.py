@@ -45,19 +45,19 @@ def test_the_next_look_moves_them(known: KnownLines) -> None:
 
 
 def test_a_new_job_may_be_the_first_of_any_line(known: KnownLines) -> None:
-    known.told({"q": 100}, {"q": {RANK, 12}})
+    known.note_news({"q": 100}, {"q": {RANK, 12}})
     assert set(floors(known).values()) == {(100, "")}
     assert {rank for _, rank in floors(known)} == {RANK, 12}
 
 
 def test_what_is_due_later_leaves_the_lines_that_begin_before(known: KnownLines) -> None:
-    known.told({"q": 500}, {"q": {RANK}})
+    known.note_news({"q": 500}, {"q": {RANK}})
     assert floors(known) == {(0, RANK): (100, "b"), (1, RANK): (100, "x"), (2, RANK): (500, "")}
 
 
 def test_a_look_during_which_something_was_told_teaches_nothing(known: KnownLines) -> None:
     look = known.begin("q", 3)
-    known.told({"q": 50}, {"q": {RANK}})
+    known.note_news({"q": 50}, {"q": {RANK}})
     known.learn(look, HEADS)
     assert set(floors(known).values()) == {(50, "")}
 
@@ -76,10 +76,10 @@ def test_a_look_that_ends_after_one_at_everything_does_not_take_back_what_that_f
 
 def test_news_of_room_leave_the_lines(known: KnownLines) -> None:
     before = floors(known)
-    known.told({"q": 0}, {})
+    known.note_news({"q": 0}, {})
     assert floors(known) == before
 
 
 def test_news_of_room_do_not_hide_a_job_that_was_told_together_with_them(known: KnownLines) -> None:
-    known.told({"q": 0}, {"q": {RANK}})
+    known.note_news({"q": 0}, {"q": {RANK}})
     assert set(floors(known).values()) == {(0, "")}

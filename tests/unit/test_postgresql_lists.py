@@ -289,7 +289,7 @@ def test_who_waits_for_work_is_told_of_what_is_admitted(store: ListStore, clock:
     source.add("late", queue="a", due_in=9)
     source.cancel(source.add("gone", queue="b"))
     told: list[dict[str | None, int]] = []
-    store.db.told = lambda tx: told.append(tx.news)
+    store.db.on_commit = lambda tx: told.append(tx.news)
     store.admit(every(source.store.export))
     assert told == [{"a": clock.now() + 1000}]
 

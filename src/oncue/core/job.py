@@ -48,19 +48,19 @@ class NewJob(NamedTuple):
 
 
 RARE = slice(NewJob._fields.index("owner"), NewJob._fields.index("replace"))
-"""The fields that plain jobs leave out. Those before are in every job, those behind are not stored
-and say what to do about clashes."""
+"""The optional fields that are stored. The fields before them are set in every job. The fields
+after them are not stored: they say what happens if the job clashes with another."""
 _rare: Callable[[NewJob], tuple[Any, ...]] = itemgetter(RARE)
-_NOTHING_RARE = tuple(NewJob._field_defaults[name] for name in NewJob._fields[RARE])
+_PLAIN_VALUES = tuple(NewJob._field_defaults[name] for name in NewJob._fields[RARE])
 
 
 def are_plain(jobs: Iterable[NewJob]) -> bool:
     """Whether they have nothing but a queue, a due time, a payload and a priority."""
-    return all(map(_NOTHING_RARE.__eq__, map(_rare, jobs)))
+    return all(map(_PLAIN_VALUES.__eq__, map(_rare, jobs)))
 
 
 class Claimed(NamedTuple):
-    """A job in the hands of a worker. `epoch` is the proof of the claim."""
+    """A job that a worker has claimed. `epoch` is the proof of the claim."""
 
     id: str
     queue: str

@@ -16,13 +16,14 @@ from oncue.core.stamp import Stamp
 Newest = Callable[[int, Stamp], Stamp | None]
 """(position, t) → the newest accepted stamp of the dependency at that position that is ≤ t."""
 MANY = 64
-"""So many times a pair fits into the longest life of its rule. Where it does not, gaps are few."""
+"""A rule has a pair only if its longest life is at least this many times the two lives of the pair
+together. Other rules have few gaps."""
 
 
 class Pair(NamedTuple):
     """An accepted event of one of the two is a marker if the two were both valid at some time of
-    its life when it was accepted. So every time at which both are valid lies in the life of a
-    marker: of that one of two events which was accepted last."""
+    its life when it was accepted. If events of both are valid at the same time, the one that was
+    accepted last is a marker. So whenever both dependencies are valid, a marker is valid."""
 
     places: tuple[int, int]
     """Positions of the dependencies."""
@@ -42,11 +43,11 @@ class Pair(NamedTuple):
 class Markers(NamedTuple):
     pair: Pair
     newest: Newest
-    """The same, of events that are markers only."""
+    """As `Newest`, but only of events that are markers."""
 
     def are_complete(self, t: Stamp) -> bool:
-        """Whether the lives of all events of the pair end before t that were accepted before the
-        markers began."""
+        """Whether every event of the pair that was accepted before the markers began had ended
+        before t. Then the markers are enough to find the last time by t at which both are valid."""
         return self.pair.since is None or self.pair.since + max(self.pair.lives) < t
 
     def last_meeting(self, t: Stamp) -> Stamp | None:

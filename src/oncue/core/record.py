@@ -366,7 +366,7 @@ class Record:
         return Claimed(*_CLAIMED(self))._replace(operations=operations, instant=instant)
 
     def as_delivery(self) -> Delivery:
-        """As a dispatcher delivers it that has taken it by a range."""
+        """The job as it is delivered by a dispatcher that claimed it by a range."""
         attempt = self.attempt + 1
         return Delivery(self.id, self.due_at, self.payload, attempt, None, self.queue, self.owner)
 

@@ -1,8 +1,8 @@
 """The time of the database: what the server said, and how long ago that was.
 
-What has passed since is told by the clock that nobody sets. It counts from the moment at which the
-answer was received, so this time is never ahead of the server's by more than its rounding to whole
-milliseconds: half of one, which is less than the commit of a claim takes.
+The time that has passed since is read from the monotonic clock, which nobody sets. It counts from
+the moment at which the answer was received, so this time is ahead of the server's at most by its
+rounding to whole milliseconds: half of one, which is less than the commit of a claim takes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DatabaseClock:
         self._compared = 0.0
         self._measuring = threading.Lock()
         self.measure()
-        db.met = self._measure_on
+        db.on_new_server = self._measure_on
 
     def now(self) -> Moment:
         seconds = self._monotonic()

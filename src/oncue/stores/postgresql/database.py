@@ -81,8 +81,8 @@ def statements(schema: str) -> Statements:
 
 
 def connect_options(conninfo: str) -> dict[str, Any]:
-    """Options for libpq, beside those of the URL, which count first. All servers that the URL names
-    are tried in the time that a call waits, even if the first ones do not answer."""
+    """Options for libpq, beside those of the URL, which take precedence. All servers that the URL
+    names are tried in the time that a call waits, even if the first ones do not answer."""
     given = libpq.conninfo_to_dict(conninfo)
     servers = 1 + str(given.get("host") or given.get("hostaddr") or "").count(",")
     seconds = max(int(CONNECT_SECONDS / servers), LEAST_CONNECT_SECONDS)
@@ -109,12 +109,12 @@ class PgDatabase:
         self.address = address
         self.statements = statements(address.schema)
         self.place = address.shown
-        self.told: Callable[[PgTx], None] = lambda tx: None
+        self.on_commit: Callable[[PgTx], None] = lambda tx: None
         """Called with every transaction that has news, once it is committed."""
         self.connect_options = connect_options(address.conninfo)
-        self.met: Callable[[psycopg.Connection[Any]], None] = lambda connection: None
+        self.on_new_server: Callable[[psycopg.Connection[Any]], None] = lambda connection: None
         """Called with the first connection to a server that was started, or took over, since the
-        last one was made; before anybody uses it. Not behind a pooler."""
+        last connection was made; before that connection is used. Not behind a pooler."""
         now_and_after_fork(self, PgDatabase._renew)
 
     def _renew(self) -> None:
@@ -123,7 +123,7 @@ class PgDatabase:
         self._opening = threading.Lock()
         self._pool: LastUsedFirst | None = None
         self._listens: bool | None = None
-        self._server: object = None  # when the one was started that was met last
+        self._server: object = None  # when the server of the newest connection was started
         self._why_away: psycopg.Error | None = None
         self._closing = threading.Event()
 
@@ -150,7 +150,7 @@ class PgDatabase:
             return self._pool
 
     def connection_class(self) -> type[psycopg.Connection[Any]]:
-        """For pools: its connections are tried again while no server takes them."""
+        """For pools. While no server accepts a connection, it is tried again."""
         return insistent(self._closing, REPEAT_SECONDS)
 
     @property
@@ -176,7 +176,8 @@ class PgDatabase:
         )
 
     def _cause(self, error: Exception) -> Exception:
-        """Why the pool has no connection, if none can be made: it keeps that to itself."""
+        """The error because of which no connection can be made. A `PoolTimeout` does not contain
+        it."""
         if not isinstance(error, PoolTimeout):
             return error
         if self._why_away is None:
@@ -199,12 +200,12 @@ class PgDatabase:
         connection.prepare_threshold, connection.prepared_max = 0, None
         began = connection.execute("SELECT pg_postmaster_start_time()", prepare=False).fetchone()
         if began != self._server:
-            self.met(connection)
+            self.on_new_server(connection)
             self._server = began
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """One of the pool. One that the server will not use for writes any more is given up."""
+        """A connection of the pool. It is closed if its server takes no writes any more."""
         pool = self._connections()
         connection = self._next(pool)
         while _has_ended(connection):  # as all have after a restart of the server
@@ -221,7 +222,8 @@ class PgDatabase:
             pool.putconn(connection)
 
     def _next(self, pool: LastUsedFirst) -> psycopg.Connection[Any]:
-        """Callers may stand in line behind each other: only the first of them waits for long."""
+        """The first call that finds no connection waits for ten seconds, later calls for one, until
+        there is a connection again."""
         return pool.getconn(CONNECT_SECONDS if self._why_away is None else AWAY_SECONDS)
 
     @contextmanager
@@ -241,7 +243,7 @@ class PgDatabase:
 
     def once(self, call: Callable[[PgTx], T]) -> T:
         """Run `call`, each of whose statements is committed by itself. It is repeated if that can
-        help, so the effect of a second time must be that of the first."""
+        help, so running it twice must have the same effect as running it once."""
         return self._repeat(self._run_once, call)
 
     def _run_once(self, call: Callable[[PgTx], T]) -> T:
@@ -249,14 +251,14 @@ class PgDatabase:
             tx = PgTx(connection, self.statements)
             answer = call(tx)
         if tx.news:
-            self.told(tx)
+            self.on_commit(tx)
         return answer
 
     def write(self, call: Callable[[PgTx], T], unknown: AfterUnknown = "ask") -> T:
         """Run `call` in a transaction; it may be run several times, and takes effect once.
         `unknown`: what is done if the answer to its commit got lost. `ask`: the server is asked;
-        `repeat`: `call` is run again, as the second time changes nothing; `raise`: the caller is
-        told, and knows what to do."""
+        `repeat`: `call` is run again, as the second time changes nothing; `raise`: the caller gets
+        the error, and decides what to do."""
 
         def transact(call: Callable[[PgTx], T]) -> T:
             return self._transact(unknown, call)
@@ -271,7 +273,7 @@ class PgDatabase:
             except Unknown as unknown:
                 answer: T = unknown.answer
                 if self._is_committed(unknown, ends):
-                    self.told(unknown.tx)
+                    self.on_commit(unknown.tx)
                     return answer
                 self._give_up_after(ends, unknown)
             except psycopg.errors.UniqueViolation:
@@ -313,7 +315,7 @@ class PgDatabase:
                     raise translate(error, self.place) from error
                 raise Unknown(xid, timeline, computed, tx) from None
         if tx.news:
-            self.told(tx)
+            self.on_commit(tx)
         return answer
 
     def _is_committed(self, lost: Unknown, ends: float) -> bool:

@@ -2,8 +2,8 @@
 
 Jobs that were taken leave dead entries at the beginning of the index until vacuum removes them, and
 it removes none while a long transaction is open. A look that begins where the last one found the
-first job does not walk through them. Whatever is stored before that place is told by news: where
-none are heard, everything is looked at each time. What nobody told of is found by a look at
+first job does not walk through them. News reports each job that is stored before that place. If no
+news is heard, each look is a look at everything. Jobs of which no news came are found by a look at
 everything, once a second, or less often if that takes long.
 """
 
@@ -44,8 +44,8 @@ class LinesLook(NamedTuple):
     shards: int
     bounds: LookBounds | None
     """None: everywhere."""
-    told: int
-    """How often something had been told before it began."""
+    news_count: int
+    """How much news had come before it began."""
     begun: float
     """When, by the monotonic clock."""
     known: _Known | None
@@ -85,15 +85,16 @@ class KnownLines:
     def _renew(self) -> None:
         self._lock = threading.Lock()
         self._queues: dict[str, _Known] = {}
-        self._told = 0
-        self._told_last: dict[str | None, int] = {}
+        self._news_count = 0
+        self._newest: dict[str | None, int] = {}
+        """By queue: which number its newest news had."""
         self._hears = False
 
     def hears(self, hears: bool) -> None:
-        """Whether news of other processes are heard from now on."""
+        """Whether news of other processes is heard from now on."""
         with self._lock:
             self._hears = hears
-            self._note_told(None)
+            self._count_news(None)
 
     def begin(self, queue: str, shards: int) -> LinesLook:
         """Where to look next in a queue with so many shards. `learn` takes the answer."""
@@ -101,31 +102,31 @@ class KnownLines:
         with self._lock:
             known = self._queues.get(queue)
             if not self._hears or known is None or at >= known.good_until:
-                return LinesLook(queue, shards, None, self._told, at, known)
+                return LinesLook(queue, shards, None, self._news_count, at, known)
             lines = [
                 (*line, *known.floors.get(line, EMPTY))
                 for line in product(known.shards, known.ranks)
             ]
             bounds = LookBounds(*map(list, zip(*lines, strict=True)))
-            return LinesLook(queue, shards, bounds, self._told, at, known)
+            return LinesLook(queue, shards, bounds, self._news_count, at, known)
 
     def begin_everywhere(self, queues: Mapping[str, int]) -> list[LinesLook]:
         """A look at everything in these queues, each with so many shards."""
         at = self._clock.monotonic()
         with self._lock:
             return [
-                LinesLook(name, count, None, self._told, at, self._queues.get(name))
+                LinesLook(name, count, None, self._news_count, at, self._queues.get(name))
                 for name, count in queues.items()
             ]
 
     def learn(self, look: LinesLook, lines: Iterable[LineHead]) -> None:
-        """Take over the lines that a look found. It may have missed jobs that were told since it
-        began, or that were found by a look at everything that ended before it."""
+        """Take over the lines that a look found, unless it may have missed jobs: news came since it
+        began, or a look at everything that ended before it may have found more."""
         found = list(lines)
         floors = {(line.shard, line.rank): (line.due_at, line.id) for line in found}
         at = self._clock.monotonic()
         with self._lock:
-            if max(self._told_last.get(name, 0) for name in (look.queue, None)) > look.told:
+            if max(self._newest.get(name, 0) for name in (look.queue, None)) > look.news_count:
                 return
             known = self._queues.get(look.queue)
             if known is not look.known:
@@ -138,22 +139,24 @@ class KnownLines:
             elif known is not None:
                 known.floors = floors
 
-    def told(self, news: Mapping[str | None, Moment], ranks: Mapping[str, Collection[int]]) -> None:
+    def note_news(
+        self, news: Mapping[str | None, Moment], ranks: Mapping[str, Collection[int]]
+    ) -> None:
         """Jobs were stored, or wait again, in these queues: the first due time, and their ranks."""
         with self._lock:
             for queue, due_at in news.items():
-                self._note_told(queue)
+                self._count_news(queue)
                 known = None if queue is None else self._queues.get(queue)
                 if queue is not None and known is not None:
                     known.ranks |= frozenset(ranks.get(queue, ()))
-                    # 0 says that there is room. With ranks, it was told together with a job.
+                    # 0 says that there is room. If there are ranks, a job came with it.
                     if due_at > 0 or ranks.get(queue):
                         known.lower(due_at)
 
-    def _note_told(self, queue: str | None) -> None:
-        """None: nothing is known of any queue from now on."""
-        self._told += 1
+    def _count_news(self, queue: str | None) -> None:
+        """Count news of a queue. None: nothing is known of any queue from now on."""
+        self._news_count += 1
         if queue is None:
             self._queues.clear()
-            self._told_last.clear()
-        self._told_last[queue] = self._told
+            self._newest.clear()
+        self._newest[queue] = self._news_count

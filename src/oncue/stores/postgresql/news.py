@@ -56,7 +56,7 @@ class PgNews:
         clock: Callable[[], Clock],
         read_mark: Callable[[], str],
     ) -> None:
-        """`known` is told before the listeners. `read_mark`: the mark of the settings now."""
+        """`known` gets news before the listeners do. `read_mark`: the mark of the settings now."""
         self._db = db
         self._look = look
         self._known = known
@@ -77,7 +77,7 @@ class PgNews:
         self._threads: list[threading.Thread] = []
         self._sender_pid = 0
         self._waking = os.pipe()
-        self._took = deque([0.0], maxlen=3)  # one that was held up by others tells little
+        self._took = deque([0.0], maxlen=3)  # the shortest counts: others may delay a look
 
     @property
     def rest_seconds(self) -> float:
@@ -105,8 +105,8 @@ class PgNews:
             self._threads.append(thread)
             thread.start()
 
-    def told(self, tx: PgTx) -> None:
-        """After a commit of this process."""
+    def note_news(self, tx: PgTx) -> None:
+        """Pass on the news of a transaction that this process has committed."""
         news = tx.news
         self._tell(news, tx.ranks)
         if not self.listens:
@@ -122,7 +122,7 @@ class PgNews:
                 self._to_send.set()
 
     def _tell(self, news: Dues, ranks: Mapping[str, Collection[int]]) -> None:
-        self._known.told(news, ranks)
+        self._known.note_news(news, ranks)
         self._tell_listeners(news)
 
     def _tell_listeners(self, news: Dues) -> None:
@@ -160,7 +160,8 @@ class PgNews:
                     return
 
     def _send_on(self, connection: psycopg.Connection[Any]) -> None:
-        """Until the store is closed; what was stored before is told: the process may end then."""
+        """Send notices until the store is closed, also those of the last jobs that were stored: the
+        process may end afterwards."""
         notify = self._db.statements.load("queues")["notify"].encode()
         while not self._closing.is_set() or self._unsent:
             self._to_send.wait()
@@ -198,7 +199,7 @@ class PgNews:
                 if rest <= 0 or not ready.select(rest):
                     next_look = self._look_around() + self._clock().monotonic()
                 for notice in connection.notifies(timeout=0):
-                    if notice.pid != self._sender_pid:  # what this process tells it knows
+                    if notice.pid != self._sender_pid:  # not of this process
                         self._tell(*_read_notice(notice.payload))
 
     def _poll(self) -> None:
@@ -207,8 +208,9 @@ class PgNews:
             rest = self._look_around()
 
     def _look_around(self) -> float:
-        """Look what is due, and whether settings have changed since the last look. How long to rest
-        before the next one: longer if it took long, and not as long as other processes do."""
+        """Look what is due, and whether settings have changed since the last look. Returns how long
+        to rest before the next one: longer if it took long, and with a random part, so that not all
+        processes look at the same moment."""
         began, took = self._clock().monotonic(), 0.0
         with self._lock:
             listeners = list(self._listeners)
@@ -224,10 +226,11 @@ class PgNews:
         return uniform(0.8, 1.0) * rest
 
     def _looked(self, mark: str, dues: Mapping[str, Moment]) -> None:
-        """The look has learned what the queues have; only of other settings it knows nothing."""
+        """Pass on what a look has found. The known lines are those of the look already; they are
+        forgotten if settings have changed."""
         news: Dues = dict(dues.items())
         if mark != self._mark:
-            self._known.told({None: 0}, {})
+            self._known.note_news({None: 0}, {})
             news[None] = 0
         self._mark = mark
         self._tell_listeners(news)

@@ -10,9 +10,9 @@ from oncue.ports.clock import Clock
 from oncue.stores.postgresql.locks import NO_PATIENCE_MS
 from oncue.stores.postgresql.shards import LineHead, PgRange, PlaceInLine
 
-SHARD_PATIENCE_MS = 20  # longer than the store itself shares a shard, and others wait behind it
+SHARD_PATIENCE_MS = 20  # longer than transactions of the store itself share the lock of a shard
 LONGEST_PATIENCE_MS = 320
-SHARE = 5  # between two waits for a shard, so many times the length of the last one pass
+SHARE = 5  # after a wait in vain, the lock is only tried for so many times the length of the wait
 WAITED_FOR = 4  # shards; if so many are shared, the others are only tried
 
 
@@ -30,11 +30,11 @@ class RangeAsked(NamedTuple):
     passed_over: frozenset[int] = frozenset()
     """Shards of which nothing could be taken."""
     at_once: bool = True
-    """Whether the next jobs of a shard are covered in the journey that reads them. The server takes
-    half a microsecond longer for each of them then, so this is not done in the middle of a burst;
-    nor again, after it was in vain."""
+    """Whether one journey reads the next jobs of a shard and covers them. That costs the server
+    half a microsecond more for each job, so it is not done while other batches are in flight, and
+    not again after it has found nothing."""
     shared: frozenset[int] = frozenset()
-    """Shards whose locks others share for long: a transaction of theirs is open."""
+    """Shards whose locks are shared for long by open transactions of others."""
 
     def beside(self, shard: int) -> RangeAsked:
         """Leave out a shard that others share for long."""
@@ -65,18 +65,18 @@ class ChosenShard(NamedTuple):
 
 
 class ShardPatience:
-    """For how long this process waits for the locks of shards. If many transactions share a lock by
-    turns it is never free, but a dispatcher that waits long enough gets it before later ones. If
-    one shares it for minutes, others must not wait behind a dispatcher all the time. So each wait
-    in vain is followed by a longer one, after a rest in which the lock is only tried."""
+    """For how long a dispatcher waits for the lock of a shard. If many transactions share a lock in
+    turn, it is never free. A dispatcher that waits for it gets it before transactions that come
+    later. But while it waits, they wait behind it. So after a wait in vain it only tries the lock
+    for five times as long, and then waits twice as long as before, up to a limit."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waited: dict[tuple[str, int], tuple[int, float]] = {}
-        """In vain: for how many milliseconds the last time, and when to wait again."""
+        """By queue and shard, after a wait in vain: its milliseconds, and when to wait again."""
 
     def of(self, asked: RangeAsked, shard: int) -> int:
-        """In milliseconds."""
+        """For how many milliseconds to wait for the lock of this shard."""
         if len(asked.shared) >= WAITED_FOR:
             return NO_PATIENCE_MS
         waited_ms, again_at = self._waited.get((asked.queue, shard), (0, 0.0))
@@ -86,17 +86,18 @@ class ShardPatience:
         return min(2 * waited_ms, LONGEST_PATIENCE_MS) if is_rested else NO_PATIENCE_MS
 
     def had(self, queue: str, shard: int) -> None:
+        """Note that the lock was got."""
         self._waited.pop((queue, shard), None)
 
     def waited(self, queue: str, shard: int, patience_ms: int) -> None:
-        """In vain."""
+        """Note a wait in vain."""
         if patience_ms > NO_PATIENCE_MS:
             again_at = self._clock.monotonic() + SHARE * patience_ms / 1000
             self._waited[queue, shard] = (patience_ms, again_at)
 
 
 class SharedByOthers(Exception):
-    """Others share the lock of a shard for longer than it was waited for."""
+    """Other transactions still shared the lock of a shard when the wait for it ended."""
 
     def __init__(self, shard: int) -> None:
         super().__init__()

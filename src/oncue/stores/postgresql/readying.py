@@ -48,11 +48,11 @@ class ReadyQueue(NamedTuple):
     lines: list[LineHead]
     bucket: Bucket | None = None
     changed: bool = False
-    """Something has expired or is in line again."""
+    """Whether expired jobs were cancelled or put-off jobs are in line again."""
 
 
 class Expiries:
-    """Since when something may have expired that nobody has cancelled.
+    """The moment since which jobs may have expired without being cancelled.
 
     Jobs that had an expiry and are done leave dead entries in its index until vacuum removes them,
     and it removes none while a long transaction is open. So a look begins where the last look at
@@ -70,8 +70,8 @@ class Expiries:
         return since if self._clock.monotonic() < good_until else EVER
 
     def learn(self, now: Moment, begun: float, first: Moment | None) -> None:
-        """A look at everything began then, by the monotonic clock: when the first job expired that
-        has by now."""
+        """Note the result of a look at all jobs that have expired by `now`, which began at `begun`
+        (monotonic clock). `first`: when the first of them expired; None: there was none."""
         at = self._clock.monotonic()
         rest = min(max(SHARE * (at - begun), FULL_LOOK_SECONDS), LONGEST_SECONDS)
         self._known = now if first is None else first - 1, at + rest

@@ -52,7 +52,7 @@ class PgStore(PgQueues, PgRelational, PgListing, PgBulk, PgTransfer):
         self._news = PgNews(
             self.db, self._look_for_news, self._known_lines, lambda: self.clock, self._revision
         )
-        self.db.told = self._news.told
+        self.db.on_commit = self._news.note_news
         self.outbox = PgOutbox(self, self._news, self.secret)
         self.traits = Traits(
             notice_seconds=self._news.rest_seconds,

@@ -8,7 +8,7 @@ asker       schedules jobs and ends
 sender      the same, with jobs for a sink only
 dispatcher  runs the engine: delivers to sinks, reclaims, prunes
 reclaimer   reclaims only; the one process that is never killed
-worker      pulls jobs with several threads
+worker      pulls jobs with several threads, one by one and in batches
 remote      works on what a sink was given for it, and reports with the token
 
 Each writes down what it does, on disk, where its death cannot reach it.
@@ -39,6 +39,7 @@ from oncue.ports.sink import Refusal, Sink
 from oncue.ports.store import Store
 from oncue.scheduler import Scheduler
 from oncue.stores import open_store
+from oncue.stores.sqlite import worker_ranges
 from oncue.worker.job import HandledJob
 from oncue.worker.worker import Worker
 from tests.proof.entries import Received
@@ -53,13 +54,15 @@ WORK = Queue("work", max_attempts=20)
 HANDED = Queue(
     "handed", sink="log:handed", completion="worker", timeout_seconds=60.0, max_attempts=20
 )
-QUEUES = (OUT, WORK, HANDED)
-SHARES = (34, 13, 3)  # of a chunk
+TOGETHER = Queue("together", max_attempts=20)
+QUEUES = (OUT, WORK, HANDED, TOGETHER)
+SHARES = (28, 11, 3, 8)  # of a chunk
 CHUNK = sum(SHARES)
 SPREAD_MS = 3_000  # how far ahead jobs are due
 THREADS = 3
 SLOW_SECONDS = 0.5  # one job in fifty takes so long that heartbeats speak for it
 POLL_SECONDS = 0.02
+BATCH, LEAST = 20, 3  # jobs that a batch handler takes, and that are claimed by one record
 AT_A_TIME = 50  # jobs that the remote worker does before it looks into its mailbox again
 FIRST_BORN = 8  # at the beginning of a run
 
@@ -106,10 +109,16 @@ class Child:
 
         @cue.handler(WORK.name)
         def handle(job: HandledJob) -> None:
-            self._receive(job.id, job.attempt)
-            if crc32(job.id.encode()) % 50 == 0:
+            handle_all([job])
+
+        @cue.handler(TOGETHER.name, batch=BATCH)
+        def handle_all(jobs: list[HandledJob]) -> None:
+            for job in jobs:
+                self._receive(job.id, job.attempt)
+            if any(crc32(job.id.encode()) % 50 == 0 for job in jobs):
                 threading.Event().wait(SLOW_SECONDS)
 
+        worker_ranges.LEAST = LEAST
         Worker(cue, concurrency=THREADS, name=self.name).run()
 
     def serve_mailbox(self, *, first: bool) -> None:
@@ -177,7 +186,7 @@ def main(role: str, folder: str, url: str, name: str, number: str = "0") -> None
     child = Child(Path(folder), url, name)
     roles: dict[str, Callable[[], None]] = {
         "asker": lambda: child.ask(int(number)),
-        "sender": lambda: child.ask(int(number), (CHUNK, 0, 0)),
+        "sender": lambda: child.ask(int(number), (CHUNK, 0, 0, 0)),
         "dispatcher": child.dispatch,
         "reclaimer": child.reclaim,
         "worker": child.work,

@@ -9,7 +9,7 @@ from statistics import median
 from oncue_bench import bursts, precision
 from oncue_bench.processes import Measured
 from oncue_bench.report import Row
-from oncue_bench.rounds import Ground, Taken, in_turn, percentile, rate, ratios
+from oncue_bench.rounds import Ground, Taken, in_turn, rate, ratios
 from oncue_bench.seeds import CHUNK
 
 FLAT = bursts.FLAT
@@ -29,7 +29,7 @@ def rows(ground: Ground) -> Iterator[Row]:
     yield from _insert(f"in bulk, {against}", taken, versus)
     title = f"{sizes.burst:,} due, sink, history kept, {against}"
     yield bursts.flat("W4", title, taken["burst many"], taken["burst few"], versus)
-    yield from _precision(ground, files, against, versus)
+    yield from _precision(taken, against, versus)
     for file in files.values():
         file.unlink()
 
@@ -45,10 +45,11 @@ def _measurements(ground: Ground, files: dict[str, Path]) -> dict[str, Callable[
         own[f"burst {name}"] = lambda: ground.fresh(
             "product.to_sink", source, due=due, count=due, keep=True
         )
+        own[f"on time {name}"] = precision.on_time(ground, source, "sink", 0.0)
 
     for name, source in files.items():
         add(name, source)
-    ground.progress("W4 bulk and burst")
+    ground.progress("W4 bulk, burst and precision")
     return own
 
 
@@ -74,13 +75,11 @@ def _insert(title: str, taken: Taken, versus: str) -> Iterator[Row]:
     yield Row("W4", f"{title}: the raw store", "jobs/s", more, less, versus, more / less)
 
 
-def _precision(ground: Ground, files: dict[str, Path], against: str, versus: str) -> Iterator[Row]:
-    late = {
-        name: precision.on_time(ground, source, "sink", 0.0).figures["lateness_ms"]
-        for name, source in files.items()
-    }
+def _precision(taken: Taken, against: str, versus: str) -> Iterator[Row]:
     for share in (0.5, 0.99):
-        few, many = (percentile(late[name], share) for name in ("few", "many"))
+        few, many = (
+            median(precision.lateness(taken[f"on time {name}"], share)) for name in ("few", "many")
+        )
         yield Row(
             "W4",
             f"sink, {against}: lateness p{round(share * 100)}",

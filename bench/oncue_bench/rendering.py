@@ -132,8 +132,9 @@ than raw. The absolute goals are five times the best other system that was measu
     "W3": """Another process schedules jobs at distinct moments, all of them at least 1.5 s ahead.
 Lateness is the time of the clock at the receipt in the sink or the handler, minus the due time;
 the claim for a sink is durable before it is handed over, that for a handler does not wait for the
-disk. Raw is a plain loop that knows the moments, sleeps, and makes one durable claim at each. The
-idle process runs its loops while all jobs wait.""",
+disk. Raw is a plain loop that knows the moments, sleeps, and makes one durable claim at each. Raw,
+sink and handler take turns; p50 and p99 are those of a round, and the table shows their medians.
+The idle process runs its loops while all jobs wait.""",
     "W4": """The same measurements with few jobs in the file, and with many waiting and many
 finished ones. Inserting may become slower as the raw store does; burst and lateness may not (20
 %, and 0.1 ms of noise).""",

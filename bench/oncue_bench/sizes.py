@@ -26,9 +26,11 @@ class Sizes:
     timed: int = 500
     """W3: jobs due at distinct moments, over `timed_seconds`."""
     timed_seconds: float = 5.0
+    timed_rounds: int = 3
     lead_seconds: float = 1.7
     """W3: how far ahead the first of them is scheduled."""
     idle_seconds: float = 10.0
+    """W3: how long the idle process is looked at, in all rounds together."""
     few: int = 10_000
     """W4: jobs in the file at first."""
     many: int = 1_000_000
@@ -131,6 +133,7 @@ QUICK = Sizes(
     pending=(50_000,),
     timed=150,
     timed_seconds=1.5,
+    timed_rounds=2,
     idle_seconds=2.5,
     few=5_000,
     many=50_000,

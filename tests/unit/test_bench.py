@@ -29,6 +29,7 @@ TINY = Sizes(
     pending=(200,),
     timed=5,
     timed_seconds=0.1,
+    timed_rounds=2,
     lead_seconds=0.3,
     idle_seconds=0.1,
     few=100,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from oncue.core.job import Job
+from oncue.core.job import Job, NewJob
 from oncue.core.lifecycle import State
 
 from .desk import DELIVERY, Desk, at
@@ -189,6 +191,51 @@ def test_jobs_of_one_batch_clash_with_each_other_in_order(desk: Desk) -> None:
     }
     assert desk.listed() == ["a", "b"]
     assert desk.job("b").payload_json == b"3"
+
+
+def test_many_of_one_call_are_replaced_in_order(desk: Desk) -> None:
+    taken = desk.take("taken", key="taken")
+    for key in ("a", "b", "put-off"):
+        desk.add(key, key=key, due_in=30, queue="d" if key == "put-off" else "q")
+    desk.clock.advance(30)
+    desk.settle_range(desk.claim_range(DELIVERY), busy={"put-off": "busy"})
+    desk.add("named", digest=b"d")
+
+    def new(key: str, body: bytes, job_id: str | None = None, **fields: Any) -> NewJob:
+        return desk.new(job_id or f"new-{body.decode()}", key=key, payload=body, **fields)
+
+    batch = [
+        new("a", b"1", replace=True),
+        new("taken", b"2", replace=True),
+        new("b", b"3", replace=True, due_in=5),
+        new("put-off", b"4", replace=True, queue="d"),
+        new("a", b"5", replace=True, due_in=9),
+        new("b", b"6"),
+        new("free", b"7", replace=True),
+        new("free", b"8", replace=True),
+        new("a", b"9", "named", digest=b"d", replace=True),
+    ]
+    clashes = desk.insert(batch)
+    assert {position: (clash.kind, clash.job.id) for position, clash in clashes.items()} == {
+        0: ("replaced", "a"),
+        1: ("key taken", "taken"),
+        2: ("replaced", "b"),
+        3: ("replaced", "put-off"),
+        4: ("replaced", "a"),
+        5: ("existing", "b"),
+        7: ("replaced", "new-7"),
+        8: ("existing", "named"),
+    }
+    bodies = {name: desk.job(name).payload_json for name in ("a", "b", "put-off", "new-7")}
+    assert bodies == {"a": b"5", "b": b"3", "put-off": b"4", "new-7": b"8"}
+    assert [desk.job(name).due_at for name in ("a", "b")] == [
+        at(desk.now + 9_000),
+        at(desk.now + 5_000),
+    ]
+    put_off = desk.job("put-off")
+    assert (put_off.not_before, put_off.due_at) == (None, at(desk.now))
+    assert [clashes[n].job.payload_json for n in (0, 4)] == [b"1", b"5"]
+    assert desk.complete(taken) is None
 
 
 def test_an_id_goes_before_a_key(desk: Desk) -> None:

@@ -111,6 +111,23 @@ def test_completions_ask_as_often_however_many_they_are(desk: Desk, queue: Queue
     assert statements_for(2) == statements_for(50)
 
 
+def test_many_are_replaced_by_as_many_journeys_as_few(desk: Desk) -> None:
+    def journeys(number: int, payload: bytes) -> int:
+        jobs = [
+            desk.new(f"{payload!r}-{n}", key=f"k{n}", replace=True, payload=payload, due_in=60)
+            for n in range(number)
+        ]
+        with counted(store_of(desk)) as sent:
+            clashes = desk.insert(jobs)
+        assert {clash.kind for clash in clashes.values()} == {"replaced"}
+        assert [clash.job.payload for clash in clashes.values()] == number * [int(payload)]
+        return sent.count
+
+    desk.insert([desk.new(f"first-{n}", key=f"k{n}", due_in=30) for n in range(JOBS)])
+    assert journeys(2, b"1") == journeys(JOBS, b"2")
+    assert {desk.job(f"first-{n}").payload for n in range(JOBS)} == {2}
+
+
 def test_jobs_of_one_call_are_kept_and_replaced_in_their_order(desk: Desk) -> None:
     """What is looked for together does not show a job as it was before it was replaced."""
     desk.add("there", key="k", due_in=60)

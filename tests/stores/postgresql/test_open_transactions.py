@@ -149,6 +149,26 @@ def test_only_who_replaces_a_job_waits_for_another_that_replaces_it(
     assert shop.cue.job(there.id).payload == 3
 
 
+def test_of_many_that_replace_only_those_wait_whose_job_is_held(
+    shop: Shop, open_transaction: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storing, "HELD_SECONDS", BRIEF)
+
+    def items(first: int) -> list[dict[str, Any]]:
+        return [{"payload": first + n, "key": f"k{n}", "delay": 60} for n in range(10)]
+
+    shop.cue.schedule_many(items(0), queue="mail")
+    fields: dict[str, Any] = {"queue": "mail", "if_exists": "replace"}
+    shop.cue.schedule(-3, key="k3", delay=60, connection=open_transaction, **fields)
+    with pytest.raises(StoreUnavailable, match=r"item 4: .* the key 'k3'.* The others .* stored"):
+        shop.cue.schedule_many(items(10), **fields)
+    payloads = sorted(job.payload for job in shop.cue.jobs(queue="mail"))
+    assert payloads == [3, *range(10, 13), *range(14, 20)]
+    shop.cue.schedule_many(items(20), connection=open_transaction, **fields)
+    open_transaction.commit()
+    assert sorted(job.payload for job in shop.cue.jobs(queue="mail")) == list(range(20, 30))
+
+
 def test_jobs_of_a_call_are_inserted_in_one_order(shop: Shop) -> None:
     """Whoever stores the same ones in another order waits, and no deadlock comes about."""
     now = shop.cue.clock.now()

@@ -3,7 +3,7 @@ in transactions of the store and in those of callers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from psycopg import errors
 
@@ -11,10 +11,12 @@ from oncue.core.changes import ChangeVerb, JobChange
 from oncue.core.clash import of_same_id, of_same_key
 from oncue.core.job import NewJob
 from oncue.core.moment import Moment
+from oncue.core.record import Record
 from oncue.ports.jobs import Clash
 from oncue.stores.postgresql import records
+from oncue.stores.postgresql.binary import Bigints, Bodies, Texts
 from oncue.stores.postgresql.locks import shard_lock
-from oncue.stores.postgresql.records import FiledRow, read_stored
+from oncue.stores.postgresql.records import FiledRow, Key, holders_of_keys, read_stored
 from oncue.stores.postgresql.shards import rank_of
 from oncue.stores.postgresql.tx import Asked, Steps
 
@@ -37,13 +39,81 @@ def clashing(
         if (yield insert()):
             return None
         raise errors.SerializationFailure
-    clash = same_key(new, holder)
-    if clash.kind != "replaced":
-        return clash
-    change = JobChange(ChangeVerb.AMEND, due_at=new.due_at, payload=new.payload)
-    holder.record.change(change, now)
-    yield "jobs", "save", records.row_of(holder)
-    return Clash("replaced", holder.record.as_job())
+    return (yield from _replace({0: (new, holder)}, now))[0]
+
+
+def not_stored(jobs: Sequence[NewJob], stored: set[str]) -> dict[int, NewJob]:
+    """By position. Of several with one id, the first may be stored: the others clash."""
+    unmet, left = set(stored), {}
+    for position, job in enumerate(jobs):
+        if job.id in unmet:
+            unmet.remove(job.id)
+        else:
+            left[position] = job
+    return left
+
+
+def seen_clashes(new: Mapping[int, NewJob]) -> Steps[dict[int, Clash]]:
+    """The clashes of new jobs that were not stored, as far as they can be read: what may be
+    replaced has to be locked before. However many they are, they are looked for together."""
+    replaced = {_key(job) for job in new.values() if job.replace}
+    keys = {_key(job) for job in new.values() if job.key is not None} - replaced
+    holders = yield from holders_of_keys(keys)
+    ids = [*(job.id for job in new.values()), *holders.values()]
+    found = yield "jobs", "by_ids", records.by_ids(ids, ids)
+    there = {row[0]: read_stored(row) for row in found}
+    clashes: dict[int, Clash] = {}
+    for position, job in new.items():
+        holder = there.get(holders.get(_key(job), ""))
+        if job.id in there:
+            clashes[position] = same_id(job, there[job.id])
+        elif holder is not None and _has_key(holder, job):
+            clashes[position] = same_key(job, holder)
+    return clashes
+
+
+def replacing(schema: str, new: Mapping[int, NewJob], now: Moment) -> Steps[dict[int, Clash]]:
+    """Replace, together, the jobs that have the keys of these. Left out are new jobs that may not
+    replace them, that are not the first with their key, or whose job others have locked."""
+    firsts: dict[Key, int] = {}
+    for position, job in new.items():
+        if job.key is not None:
+            firsts.setdefault(_key(job), position)
+    replaced = [key for key, first in firsts.items() if new[first].replace]
+    holders = yield from holders_of_keys(replaced)
+    if not holders:
+        return {}
+    ids = list(holders.values())
+    locked = yield from locking(schema, ids, ids, free=True)
+    found: dict[int, tuple[NewJob, FiledRow]] = {}
+    for key, job_id in holders.items():
+        job, holder = new[firsts[key]], locked.get(job_id)
+        if holder is not None and _has_key(holder, job):
+            found[firsts[key]] = job, holder
+    return (yield from _replace(found, now))
+
+
+def _replace(found: Mapping[int, tuple[NewJob, FiledRow]], now: Moment) -> Steps[dict[int, Clash]]:
+    """The clashes of new jobs with the jobs that have their keys, which are locked. Those that
+    still wait are replaced, if the new ones say so."""
+    clashes: dict[int, Clash] = {}
+    changed: list[Record] = []
+    for position, (new, holder) in found.items():
+        clash = same_key(new, holder)
+        if clash.kind == "replaced":
+            change = JobChange(ChangeVerb.AMEND, due_at=new.due_at, payload=new.payload)
+            holder.record.change(change, now)
+            changed.append(holder.record)
+            clash = Clash("replaced", holder.record.as_job())
+        clashes[position] = clash
+    if changed:
+        params = {
+            "ids": Texts.of([one.id for one in changed]),
+            "dues": Bigints.of([one.due_at for one in changed]),
+            "payloads": Bodies.of([one.payload for one in changed]),
+        }
+        yield "jobs", "replace", {**params, "now": now}
+    return clashes
 
 
 def same_id(new: NewJob, there: FiledRow) -> Clash:
@@ -52,6 +122,16 @@ def same_id(new: NewJob, there: FiledRow) -> Clash:
 
 def same_key(new: NewJob, holder: FiledRow) -> Clash:
     return Clash(of_same_key(new, holder.record.shown_state), holder.record.as_job())
+
+
+def _key(new: NewJob) -> Key:
+    return new.queue, new.key or ""
+
+
+def _has_key(holder: FiledRow, new: NewJob) -> bool:
+    """Whether the job is unfinished and has the key of a new one."""
+    record = holder.record
+    return record.finished_at is None and (record.queue, record.key) == (new.queue, new.key)
 
 
 def new_ranks(new: NewJob, clash: Clash | None) -> list[int]:
@@ -73,20 +153,16 @@ def _holder_of_key(schema: str, new: NewJob, patience_ms: int | None) -> Steps[F
     an open transaction may have changed it, and dispatchers of its shard wait for the lock."""
     if new.key is None:
         return None
-    rows = yield records.asked_holders([new.queue], [new.key])
-    if not rows:
+    holder_id = (yield from holders_of_keys([_key(new)])).get(_key(new))
+    if holder_id is None:
         return None
-    [[_, _, holder_id]] = rows
     if new.replace:
         if patience_ms is not None:
             yield "locks", "patience", {"ms": str(patience_ms)}
         holder = (yield from locking(schema, [holder_id], [holder_id])).get(holder_id)
     else:
         holder = yield from _found(holder_id)
-    if holder is None or holder.record.finished_at is not None:
-        return None
-    has_it = (holder.record.queue, holder.record.key) == (new.queue, new.key)
-    return holder if has_it else None
+    return holder if holder is not None and _has_key(holder, new) else None
 
 
 def locking(

@@ -97,7 +97,7 @@ class PgJobs(PgNewJobs):
             for one in found
             if one.record.key is not None
         }
-        return set(records.holders_of_keys(tx, wanted))
+        return set(tx.follow(records.holders_of_keys(wanted)))
 
 
 def operation_page(

@@ -7,6 +7,7 @@ store waits for a moment, then it stores the others and names those that are hel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -22,9 +23,16 @@ from oncue.core.record import Record
 from oncue.core.shard import shard_of
 from oncue.ports.clock import Clock
 from oncue.ports.jobs import Clash
-from oncue.stores.postgresql import binary, records
+from oncue.stores.postgresql import binary
 from oncue.stores.postgresql.binary import Bigints, Bodies, Smallints, Texts
-from oncue.stores.postgresql.clashes import clashing, locking, new_ranks, same_id, same_key
+from oncue.stores.postgresql.clashes import (
+    clashing,
+    locking,
+    new_ranks,
+    not_stored,
+    replacing,
+    seen_clashes,
+)
 from oncue.stores.postgresql.database import PgPart
 from oncue.stores.postgresql.known_lines import KnownLines
 from oncue.stores.postgresql.locks import (
@@ -232,19 +240,19 @@ class PgNewJobs(PgPart):
         self, jobs: Sequence[NewJob], stored: set[str], held: set[Used], now: Moment
     ) -> Mapping[int, Clash | HeldByOthers]:
         """The clashes of the jobs that were not stored. `held`: ids, keys and queues that
-        transactions of others have used. In a call that is repeated all ids or keys are there, so
-        they are looked for together."""
-        clashes: dict[int, Clash | HeldByOthers] = {}
-        left = _not_stored(jobs, stored)
-        wanted = [job for _, job in left] if len(left) > 1 else []
-        there = self.db.once(partial(_there, wanted)) if wanted else {}
-        for position, job in left:
+        transactions of others have used. Many are looked for together, as in a call that is
+        repeated; the others, for which somebody may have to be waited for, one by one."""
+        left = not_stored(jobs, stored)
+        patience_ms = NO_PATIENCE_MS if held else PATIENCE_MS
+        free = {at: job for at, job in left.items() if held.isdisjoint(_needs(job))}
+        clashes = self._clashes_together(free, now, patience_ms)
+        for position, job in left.items():
+            if position in clashes:
+                continue
             if held.isdisjoint(_needs(job)):
                 patience_ms = NO_PATIENCE_MS if held else PATIENCE_MS
                 try:
-                    clash = _known_clash(job, there) or self.db.write(
-                        partial(self._clash, job, now, patience_ms)
-                    )
+                    clash = self.db.write(partial(self._clash, job, now, patience_ms))
                 except Waited:
                     held.update([_replaces(job)] if job.replace else _uses(job))
                 else:
@@ -255,55 +263,48 @@ class PgNewJobs(PgPart):
             clashes[position] = HeldByOthers(why_held(job, is_queue=is_queue))
         return clashes
 
+    def _clashes_together(
+        self, new: Mapping[int, NewJob], now: Moment, patience_ms: int
+    ) -> dict[int, Clash | HeldByOthers]:
+        """Clashes that are found by a few statements, however many they are; the jobs that have the
+        keys of the new ones are replaced."""
+        if len(new) < 2:
+            return {}
+        clashes = self.db.once(lambda tx: tx.follow(seen_clashes(new)))
+        rest = {at: job for at, job in new.items() if at not in clashes}
+        if any(job.replace for job in rest.values()):
+            with suppress(Waited):
+                clashes |= self.db.write(partial(self._replace, rest, now, patience_ms))
+        return {**clashes}
+
+    def _replace(
+        self, new: Mapping[int, NewJob], now: Moment, patience_ms: int, tx: PgTx
+    ) -> dict[int, Clash]:
+        with patient():
+            be_patient(tx, patience_ms)
+            clashes = tx.follow(replacing(self.db.address.schema, new, now))
+        for position, clash in clashes.items():
+            self._announce_new(tx, new[position], clash)
+        return clashes
+
     def _clash(self, new: NewJob, now: Moment, patience_ms: int, tx: PgTx) -> Clash | None:
         """As `clashes.py: clashing`; listeners are told if a job waits in a new place."""
         schema = self.db.address.schema
         insert = partial(self.asked_insert, [new], self._queue_lock, patience_ms)
         with patient():
             clash = tx.follow(clashing(schema, new, insert, now, patience_ms))
+        self._announce_new(tx, new, clash)
+        return clash
+
+    def _announce_new(self, tx: PgTx, new: NewJob, clash: Clash | None) -> None:
         for rank in new_ranks(new, clash):
             tx.tell(new.queue, new.due_at, rank)
-        return clash
 
     def _lock_waiting(
         self, tx: PgTx, job_ids: Sequence[str], whole: Sequence[str] = (), *, free: bool = False
     ) -> dict[str, FiledRow]:
         """As `clashes.py: locking`."""
         return tx.follow(locking(self.db.address.schema, job_ids, whole, free=free))
-
-
-def _not_stored(jobs: Sequence[NewJob], stored: set[str]) -> list[tuple[int, NewJob]]:
-    """With their positions. Of several with one id, the first may be stored: the others clash."""
-    left = []
-    for position, job in enumerate(jobs):
-        if job.id in stored:
-            stored.remove(job.id)
-        else:
-            left.append((position, job))
-    return left
-
-
-def _there(jobs: Sequence[NewJob], tx: PgTx) -> dict[Used, FiledRow]:
-    """The stored jobs that have the ids or keys of these, by id and by key. Those that one of these
-    may replace are left out: they have to be locked before they are read."""
-    replaced = {_replaces(job) for job in jobs if job.replace}
-    keyed = [job for job in jobs if job.key is not None and _replaces(job) not in replaced]
-    keys = {(job.queue, job.key or "") for job in keyed}
-    ids = [*map(_ID, jobs), *records.holders_of_keys(tx, keys).values()]
-    there: dict[Used, FiledRow] = {}
-    for one in records.find(tx, ids, ids).values():
-        record = one.record
-        there["id", record.id] = one
-        if record.finished_at is None and (record.queue, record.key or "") in keys:
-            there["key", record.queue, record.key or ""] = one
-    return there
-
-
-def _known_clash(new: NewJob, there: Mapping[Used, FiledRow]) -> Clash | None:
-    if one := there.get(("id", new.id)):
-        return same_id(new, one)
-    holder = None if new.key is None else there.get(("key", new.queue, new.key))
-    return None if holder is None else same_key(new, holder)
 
 
 def _uses(job: NewJob) -> list[Used]:

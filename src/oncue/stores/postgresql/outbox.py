@@ -31,7 +31,13 @@ from oncue.forking import now_and_after_fork
 from oncue.ports.jobs import Clash
 from oncue.stores.postgresql import records
 from oncue.stores.postgresql.borrowed import borrowed, borrowed_async
-from oncue.stores.postgresql.clashes import clashing, new_ranks
+from oncue.stores.postgresql.clashes import (
+    clashing,
+    new_ranks,
+    not_stored,
+    replacing,
+    seen_clashes,
+)
 from oncue.stores.postgresql.database import CONNECT_SECONDS
 from oncue.stores.postgresql.endings import asked_completion, known_answer
 from oncue.stores.postgresql.news import Dues, PgNews, notices_of
@@ -222,16 +228,16 @@ class PgOutbox:
         if any(job.replace for job in jobs):
             yield from self._refuse_old_snapshot()
         rows = yield self._insert(jobs)
-        stored = {row[0] for row in rows}
-        clashes: dict[int, Clash] = {}
+        left = not_stored(jobs, {row[0] for row in rows})
+        clashes = yield from self._clashes_together(left, now)
         dues: Dues = {}
         ranks: Ranks = {}
         for position, job in enumerate(jobs):
-            clash = None
-            if job.id in stored:
-                stored.remove(job.id)  # another one with its id clashes with it
-            elif (clash := (yield from self._clashing(job, now))) is not None:
-                clashes[position] = clash
+            clash = clashes.get(position)
+            if clash is None and position in left:
+                clash = yield from self._clashing(job, now)
+                if clash is not None:
+                    clashes[position] = clash
             of_job = new_ranks(job, clash)
             if of_job and job.due_at <= now + TOLD_MS:
                 dues[job.queue] = min(job.due_at, dues.get(job.queue, job.due_at))
@@ -252,6 +258,14 @@ class PgOutbox:
 
     def _insert(self, jobs: Sequence[NewJob]) -> Asked:
         return self._store.asked_insert(jobs, self._store.outbox_lock)
+
+    def _clashes_together(self, new: Mapping[int, NewJob], now: Moment) -> Steps[dict[int, Clash]]:
+        """As far as nobody has to be waited for."""
+        if len(new) < 2:
+            return {}
+        clashes = yield from seen_clashes(new)
+        rest = {at: job for at, job in new.items() if at not in clashes}
+        return clashes | (yield from replacing(self._db.address.schema, rest, now))
 
     def _clashing(self, new: NewJob, now: Moment) -> Steps[Clash | None]:
         """As `clashes.py: clashing`, repeated if another transaction was quicker."""

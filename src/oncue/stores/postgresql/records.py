@@ -17,7 +17,7 @@ from oncue.core.moment import Moment, from_datetime, maybe_datetime, to_datetime
 from oncue.core.record import Record
 from oncue.stores.past import past_rows, read_past
 from oncue.stores.postgresql.binary import Texts
-from oncue.stores.postgresql.tx import Asked, PgTx
+from oncue.stores.postgresql.tx import PgTx, Steps
 
 _STATES = {state.value: state for state in State}
 _encode = msgspec.json.Encoder().encode
@@ -35,6 +35,10 @@ COLUMNS = (
     *("covered", "payload"),
 )
 """As in `jobs.sql: columns`. Where the payload is not wanted it is left out, or empty."""
+
+
+Key = tuple[str, str]
+"""A queue and a key in it."""
 
 
 class FiledRow(NamedTuple):
@@ -161,16 +165,13 @@ def find(tx: PgTx, job_ids: Iterable[str], whole: Iterable[str] = ()) -> dict[st
     return {row[0]: read_stored(row) for row in found}
 
 
-def holders_of_keys(tx: PgTx, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """By queue and key: the id of the unfinished job that has it, where there is one."""
+def holders_of_keys(keys: Collection[Key]) -> Steps[dict[Key, str]]:
+    """The id of the unfinished job that has it, for each of these keys that one has."""
     if not keys:
         return {}
-    found = tx.rows(*asked_holders(*zip(*keys, strict=True)))
+    queues, names = zip(*keys, strict=True)
+    found = yield "jobs", "holders_of_keys", {"queues": Texts.of(queues), "keys": Texts.of(names)}
     return {(queue, key): job_id for queue, key, job_id in found}
-
-
-def asked_holders(queues: Sequence[str], keys: Sequence[str]) -> Asked:
-    return "jobs", "holders_of_keys", {"queues": Texts.of(queues), "keys": Texts.of(keys)}
 
 
 def lock(tx: PgTx, job_ids: Iterable[str], *, free: bool = False) -> dict[str, FiledRow]:

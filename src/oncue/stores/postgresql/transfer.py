@@ -79,7 +79,7 @@ def _new_jobs(tx: PgTx, jobs: Sequence[DumpedJob]) -> list[Record]:
     """Those whose id is not there. Refuses one whose key another unfinished job has, also one that
     comes before it."""
     ids = {row[0] for row in tx.rows("transfer", "known", {"ids": [one.job.id for one in jobs]})}
-    held = set(holders_of_keys(tx, [key for one in jobs if (key := _key_of(one))]))
+    held = set(tx.follow(holders_of_keys([key for one in jobs if (key := _key_of(one))])))
     new: list[Record] = []
     for dumped in jobs:
         job = dumped.job

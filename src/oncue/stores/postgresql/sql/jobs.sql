@@ -49,6 +49,13 @@ UPDATE oncue.jobs SET queue = :queue, due_at = :due_at, priority = :priority,
   instant = :instant, shard = :shard, forget_at = :forget_at, past = :past
 WHERE id = :id;
 
+-- Jobs that wait get the times and payloads of new ones.
+-- name: replace
+UPDATE oncue.jobs AS j SET due_at = new.due_at, payload = new.payload, updated_at = :now,
+  not_before = NULL, refusals = 0
+FROM unnest(:ids::text[], :dues::bigint[], :payloads::bytea[]) AS new (id, due_at, payload)
+WHERE j.id = new.id;
+
 -- name: remove
 DELETE FROM oncue.jobs WHERE id = ANY(:ids::text[]);
 

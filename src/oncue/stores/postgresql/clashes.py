@@ -72,24 +72,29 @@ def seen_clashes(new: Mapping[int, NewJob]) -> Steps[dict[int, Clash]]:
     return clashes
 
 
-def replacing(schema: str, new: Mapping[int, NewJob], now: Moment) -> Steps[dict[int, Clash]]:
-    """Replace, together, the jobs that have the keys of these. Left out are new jobs that may not
-    replace them, that are not the first with their key, or whose job others have locked."""
+def to_replace(new: Mapping[int, NewJob], clashes: Mapping[int, Clash]) -> dict[int, NewJob]:
+    """Of those whose clashes are not known yet, the ones that may replace a job and are the first
+    with their key."""
     firsts: dict[Key, int] = {}
     for position, job in new.items():
-        if job.key is not None:
+        if job.key is not None and position not in clashes:
             firsts.setdefault(_key(job), position)
-    replaced = [key for key, first in firsts.items() if new[first].replace]
-    holders = yield from holders_of_keys(replaced)
+    return {position: new[position] for position in firsts.values() if new[position].replace}
+
+
+def replacing(schema: str, new: Mapping[int, NewJob], now: Moment) -> Steps[dict[int, Clash]]:
+    """Replace, together, the jobs that have the keys of these. Left out are new jobs whose key is
+    free, or that of a job which others have locked."""
+    holders = yield from holders_of_keys(list(map(_key, new.values())))
     if not holders:
         return {}
     ids = list(holders.values())
     locked = yield from locking(schema, ids, ids, free=True)
     found: dict[int, tuple[NewJob, FiledRow]] = {}
-    for key, job_id in holders.items():
-        job, holder = new[firsts[key]], locked.get(job_id)
+    for position, job in new.items():
+        holder = locked.get(holders.get(_key(job), ""))
         if holder is not None and _has_key(holder, job):
-            found[firsts[key]] = job, holder
+            found[position] = job, holder
     return (yield from _replace(found, now))
 
 

@@ -32,6 +32,7 @@ from oncue.stores.postgresql.clashes import (
     not_stored,
     replacing,
     seen_clashes,
+    to_replace,
 )
 from oncue.stores.postgresql.database import PgPart
 from oncue.stores.postgresql.known_lines import KnownLines
@@ -49,6 +50,7 @@ from oncue.stores.postgresql.tx import Asked, PgTx
 
 COPY_FROM = 200  # jobs of one call from which on COPY is faster than an INSERT
 PATIENCE_MS = 100  # for which new jobs that are stored together wait for a transaction of others
+REPLACED_AT_ONCE = 400  # jobs, by one transaction: dispatchers of their shards wait for it
 QUEUE_LOCK = -1
 """Stands for a shard: the lock that keeps a queue from being deleted."""
 OUTBOX_LOCK = -2
@@ -270,12 +272,14 @@ class PgNewJobs(PgPart):
         keys of the new ones are replaced."""
         if len(new) < 2:
             return {}
-        clashes = self.db.once(lambda tx: tx.follow(seen_clashes(new)))
-        rest = {at: job for at, job in new.items() if at not in clashes}
-        if any(job.replace for job in rest.values()):
-            with suppress(Waited):
-                clashes |= self.db.write(partial(self._replace, rest, now, patience_ms))
-        return {**clashes}
+        seen = self.db.once(lambda tx: tx.follow(seen_clashes(new)))
+        clashes: dict[int, Clash | HeldByOthers] = {**seen}
+        left = list(to_replace(new, seen).items())
+        with suppress(Waited):
+            for start in range(0, len(left), REPLACED_AT_ONCE):
+                part = dict(left[start : start + REPLACED_AT_ONCE])
+                clashes |= self.db.write(partial(self._replace, part, now, patience_ms))
+        return clashes
 
     def _replace(
         self, new: Mapping[int, NewJob], now: Moment, patience_ms: int, tx: PgTx

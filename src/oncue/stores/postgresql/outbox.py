@@ -37,6 +37,7 @@ from oncue.stores.postgresql.clashes import (
     not_stored,
     replacing,
     seen_clashes,
+    to_replace,
 )
 from oncue.stores.postgresql.database import CONNECT_SECONDS
 from oncue.stores.postgresql.endings import asked_completion, known_answer
@@ -264,8 +265,8 @@ class PgOutbox:
         if len(new) < 2:
             return {}
         clashes = yield from seen_clashes(new)
-        rest = {at: job for at, job in new.items() if at not in clashes}
-        return clashes | (yield from replacing(self._db.address.schema, rest, now))
+        wanted = to_replace(new, clashes)
+        return clashes | (yield from replacing(self._db.address.schema, wanted, now))
 
     def _clashing(self, new: NewJob, now: Moment) -> Steps[Clash | None]:
         """As `clashes.py: clashing`, repeated if another transaction was quicker."""

@@ -120,14 +120,27 @@ def test_a_batch_handler_may_empty_its_list(cue: Scheduler, error: Exception | N
     assert states == {State.SUCCEEDED if error is None else State.FAILED}
 
 
-@pytest.mark.parametrize("answer", [5, "ab", [], [1, 2, 3], {"a": 1, "b": 2}])
-def test_a_batch_handler_that_answers_otherwise_fails_its_jobs(cue: Scheduler, answer: Any) -> None:
+@pytest.mark.parametrize(
+    ("answer", "returned"),
+    [
+        (5, "a value of type int"),
+        ("ab", "a value of type str"),
+        ([], "a list of 0"),
+        ([1, 2, 3], "a list of 3"),
+        ((1,), "a list of 1"),
+        ({"a": 1, "b": 2}, "a value of type dict"),
+    ],
+)
+def test_a_batch_handler_that_answers_otherwise_fails_its_jobs(
+    cue: Scheduler, answer: Any, returned: str
+) -> None:
     cue.handler("q", batch=2)(lambda jobs: answer)
     tally = cue.schedule_many([{}, {}], queue="q")
     drain(cue)
     for job in map(cue.job, tally.ids):
         assert job.state is State.FAILED
         assert "a list with one result for each job" in str(job.error)
+        assert f"This one was given 2 and returned {returned}." in str(job.error)
 
 
 def test_jobs_are_done_in_the_order_of_priority_and_due_time(cue: Scheduler) -> None:

@@ -69,7 +69,13 @@ def bodies(results: Any, count: int) -> list[bytes | None]:
     if results is None:
         return [None] * count
     if not isinstance(results, list | tuple) or len(results) != count:
-        raise NonRetryable("a batch handler returns None, or a list with one result for each job.")
+        returned = f"a value of type {type(results).__name__}"
+        if isinstance(results, list | tuple):
+            returned = f"a list of {len(results):,}"
+        raise NonRetryable(
+            "a batch handler returns None, or a list with one result for each job. "
+            f"This one was given {count:,} and returned {returned}."
+        )
     return [body(result) for result in results]
 
 

@@ -64,9 +64,9 @@ check: $(VENV)/installed-dev
 	$(BIN)/mypy --strict $(TYPED)
 	$(BIN)/lint-imports
 
-# DynamoDB, Lambda and SQS need boto3 and PostgreSQL needs psycopg, which come with what is for
-# development; DynamoDB and PostgreSQL without an address and SQS need servers.
-bench: $(if $(filter dynamodb% lambda sqs celery postgresql%,$(STORE)),$(VENV)/installed-dev,$(VENV)/installed)
+# It needs what is for development: HTTP (W5) is compared with uvicorn, the other stores have clients.
+# DynamoDB and PostgreSQL without an address and SQS need servers.
+bench: $(VENV)/installed-dev
 bench: $(if $(filter dynamodb sqs postgresql,$(STORE)),$(SERVERS)/installed)
 bench: $(if $(filter celery,$(STORE)),brokers)
 	@PYTHONPATH=bench $(BIN)/python -m oncue_bench --store '$(STORE)' $(if $(SIZE),--$(SIZE))

@@ -7,24 +7,31 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
-from oncue_bench.celery import work as celery
-from oncue_bench.dynamodb import place, section
-from oncue_bench.postgresql import place as databases
-from oncue_bench.postgresql import section as postgresql_section
 from oncue_bench.rendering import as_markdown, as_table, with_others
 from oncue_bench.report import Report
-from oncue_bench.run import ON, WORKS, run
+from oncue_bench.run import ON, WORKS, ModulesMissing, run
 from oncue_bench.sizes import DEFAULT, FULL, QUICK, Sizes
-from oncue_bench.sqs import place as queues
-from oncue_bench.sqs import section as sqs_section
+
+SECTIONS = {
+    "dynamodb": "dynamodb.section",
+    "sqs": "sqs.section",
+    "celery": "celery.work",
+    "postgresql": "postgresql.section",
+}
+"""The module that writes the section of a store into the page."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     quiet = asked.json and not sys.stderr.isatty()
-    report = run(_sizes(asked), asked.only, _silent if quiet else _tell, asked.store)
+    try:
+        report = run(_sizes(asked), asked.only, _silent if quiet else _tell, asked.store)
+    except ModulesMissing as missing:
+        print(f"Error: {missing}", file=sys.stderr)
+        return 1
     print(json.dumps(report.as_dict(), indent=2) if asked.json else as_table(report))
     if asked.write is not None:
         _write(report, asked.store, asked.write)
@@ -33,17 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _write(report: Report, store: str, page: Path) -> None:
     """The page with what was measured; of another store than SQLite only its section."""
-    if store.startswith(place.LOCAL):
-        section.write(report, page)
-        return
-    if store == queues.STORE:
-        sqs_section.write(report, page)
-        return
-    if store == celery.STORE:
-        celery.write(report, page)
-        return
-    if store == databases.LOCAL or databases.is_named(store):
-        postgresql_section.write(report, page)
+    section = SECTIONS.get(store.partition(":")[0])
+    if section is not None:
+        import_module(f"oncue_bench.{section}").write(report, page)
         return
     old = page.read_text("utf-8") if page.exists() else ""
     page.write_text(with_others(as_markdown(report), old), "utf-8")

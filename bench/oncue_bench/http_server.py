@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from time import process_time
 from typing import Any, NamedTuple
 
-import uvicorn
-
 from oncue.api.server import BACKLOG, HttpServer
 from oncue.scheduler import Scheduler
 from oncue_bench.http_bare import BareApp
@@ -79,6 +77,8 @@ def main(app: str, path: str) -> None:
 
 
 def _bare(path: str) -> None:
+    import uvicorn  # of all that is measured, only this server needs it
+
     listening = socket.create_server((HOST, 0), backlog=BACKLOG)
     server = uvicorn.Server(
         uvicorn.Config(

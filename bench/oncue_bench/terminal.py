@@ -35,6 +35,8 @@ def run(n: int | None, quick: bool, only: Collection[str], *, as_json: bool) -> 
     line = StatusLine()
     try:
         report = benchmark.run(sizes, only, lambda text: _tell(line, text))
+    except benchmark.ModulesMissing as missing:
+        raise click.ClickException(str(missing)) from None
     finally:
         line.clear()
     if as_json:

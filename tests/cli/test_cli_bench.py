@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from oncue_bench.run import WORKS
 from oncue_bench.terminal import NAMES, show
 
 from .terminal import SOURCE, run, shell
+
+BENCH = SOURCE.parent / "bench"
 
 
 def test_rows_are_shown_with_raw_ratio_and_goal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +51,57 @@ def test_a_clone_has_the_benchmark_beside_the_package(tmp_path: Path) -> None:
     look = "from oncue.cli import bench; assert bench._found(); import oncue_bench.terminal"
     ended = shell(f"{sys.executable} -c '{look}'", cwd=tmp_path)
     assert (ended.code, ended.err) == (0, "")
+
+
+EXTRAS = ("psycopg", "psycopg_pool", "uvicorn", "boto3", "botocore", "celery")
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """The environment of programs that find only what oncue itself needs."""
+    lines = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS!r}))\n"
+    (tmp_path / "sitecustomize.py").write_text(lines)
+    return {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCE), str(BENCH)])}
+
+
+def test_parts_that_need_no_more_than_oncue_are_measured_without_more(
+    tmp_path: Path, bare: dict[str, str]
+) -> None:
+    lines = [f"import oncue_bench.{name}" for name in [*WORKS.values(), "__main__", "terminal"]]
+    lines += ["from oncue_bench.processes import measure", "assert measure('idle').peak_kib"]
+    ended = shell(f"{sys.executable} -c {shlex.quote(chr(10).join(lines))}", cwd=tmp_path, env=bare)
+    assert (ended.code, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (
+            "oncue bench --only W5",
+            "W5 of the benchmark needs uvicorn, which is not installed. 'make bench' installs what "
+            "it needs; for this Python: pip install uvicorn. Other parts can be measured without "
+            "it: --only",
+        ),
+        (
+            f"{sys.executable} -m oncue_bench --store postgresql",
+            "W15 of the benchmark needs psycopg and psycopg_pool, which are not installed. "
+            "'make bench' installs what it needs; for this Python: pip install 'psycopg[binary]' "
+            "psycopg-pool",
+        ),
+    ],
+)
+def test_a_missing_module_is_one_line_before_anything_is_measured(
+    tmp_path: Path, bare: dict[str, str], command: str, told: str
+) -> None:
+    ended = shell(command, cwd=tmp_path, env=bare)
+    assert (ended.code, ended.out, ended.err) == (1, "", f"Error: {told}\n")
+
+
+@pytest.mark.parametrize("store", ["sqlite", "hostile"])
+def test_make_bench_installs_what_the_benchmark_needs(tmp_path: Path, store: str) -> None:
+    command = f"make --directory={SOURCE.parent} --dry-run bench VENV={tmp_path} STORE={store}"
+    ended = shell(command, cwd=tmp_path)
+    assert "install --editable '.[dev]'" in ended.out
 
 
 def test_an_installed_package_says_where_the_benchmark_is(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ def bench(app: App, n: int | None, quick: bool, only: tuple[str, ...]) -> None:
     the raw store, or few jobs with many, in the same run; in temporary files on a real disk: your
     store is not touched. The whole benchmark takes many minutes and about 3 GB, with --quick about
     four minutes. The machine should do nothing else meanwhile. Works in a clone of oncue's
-    repository; the installed package leaves the benchmark out.
+    repository; the installed package leaves the benchmark out. HTTP needs uvicorn, too, with which
+    it is compared; 'make bench' installs it.
 
     $ oncue bench --quick
     $ oncue bench

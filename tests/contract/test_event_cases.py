@@ -186,6 +186,18 @@ def test_the_explanation_names_the_last_event_that_was_stale(hourly: Board) -> N
     )
 
 
+def test_the_explanation_names_the_last_event_that_was_too_late(board: Board) -> None:
+    board.rule(table("A", 60), table("B", 0))
+    board.post(table_at(0, "A"))
+    board.post(table_at(-40 * 86_400, "B"))
+    stands = Scheduler(board.store).explain_rule(RULE, "2021-01-01T00:00:30Z")
+    assert (stands.stale, stands.too_late) == (None, table_at(-40 * 86_400, "B"))
+    assert stands.sentence.endswith(
+        "The TABLE event `B` stamped 2020-11-22T00:00:00.000000Z was TOO_LATE: the rule no longer "
+        "keeps events of that time (setting events_late_seconds)."
+    )
+
+
 def test_a_late_event_after_the_last_instant_may_fire_in_the_past(board: Board) -> None:
     board.rule(table("A", 60), table("B", 0))
     board.post_all(table_at(0, "A"), table_at(100, "A"))

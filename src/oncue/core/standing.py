@@ -76,11 +76,15 @@ class Standing:
     missed_by_seconds: float | None = None
     """By how much the newest intervals of the dependencies miss each other."""
     stale: Event | None = None
-    """The last event, of those that arrived last, that fired nothing as it came too late."""
+    """The last event, of those that arrived last, that is not later than the last job's instant."""
+    too_late: Event | None = None
+    """The same from a time of which the rule keeps no events any more."""
 
 
-def explain(sightings: Sightings, at: Stamp, stale: Event | None = None) -> Standing:
-    """How the rule stands at `at`. `stale`: an event that it found stale."""
+def explain(
+    sightings: Sightings, at: Stamp, stale: Event | None = None, too_late: Event | None = None
+) -> Standing:
+    """How the rule stands at `at`. `stale` and `too_late`: events on which it decided so."""
     rule = sightings.rule
     seen = list(zip(rule.dependencies, sightings.of, strict=True))
     intervals = [_interval(dependency, sighting) for dependency, sighting in seen]
@@ -93,8 +97,8 @@ def explain(sightings: Sightings, at: Stamp, stale: Event | None = None) -> Stan
     waits_for, window = _wanted(rule, standings, others)
     gap = _gap(intervals)
     missed = gap / SECOND if None not in intervals and gap > 0 else None
-    standing = Standing(rule, at, met, "", standings, waits_for, window, missed, stale)
-    return replace(standing, sentence=_sentence(standing) + _about_stale(standing))
+    standing = Standing(rule, at, met, "", standings, waits_for, window, missed, stale, too_late)
+    return replace(standing, sentence=_sentence(standing) + _about_unused(standing))
 
 
 def _interval(dependency: Dependency, sighting: Sighting) -> Interval | None:
@@ -183,12 +187,18 @@ def _sentence(standing: Standing) -> str:
     return f"No single event would fire it: it waits for {names}{gap and f'; {gap}'}."
 
 
-def _about_stale(standing: Standing) -> str:
-    """Why an event that arrived did not fire the rule."""
-    late, last = standing.stale, standing.rule.last_instant
-    if late is None or last is None:
-        return ""
-    return (
-        f" The {late.type} event `{late.resource}` stamped {stamps.render(late.stamp)} was STALE: "
-        f"it is not later than the instant of the last job, {stamps.render(last)}."
-    )
+def _about_unused(standing: Standing) -> str:
+    """Why events that arrived did not fire the rule."""
+    stale, too_late, last = standing.stale, standing.too_late, standing.rule.last_instant
+    text = ""
+    if stale is not None and last is not None:
+        text += f" {_named(stale)} was STALE: it is not later than the instant of the last job, "
+        text += f"{stamps.render(last)}."
+    if too_late is not None:
+        text += f" {_named(too_late)} was TOO_LATE: the rule no longer keeps events of that time "
+        text += "(setting events_late_seconds)."
+    return text
+
+
+def _named(event: Event) -> str:
+    return f"The {event.type} event `{event.resource}` stamped {stamps.render(event.stamp)}"

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from oncue.core import payload as payloads
@@ -17,12 +18,12 @@ from oncue.core.event import Bounds, Event, latest_stamp, read_event
 from oncue.core.firing import Decision
 from oncue.core.publication import EventFilter, EventPage, LoggedEvent, Published
 from oncue.core.rule import PAYLOAD_LIMIT_BYTES, Dependency, Rule, check_rule_name, read_rule
-from oncue.core.standing import Sightings, Standing, explain
+from oncue.core.standing import Standing, explain
 from oncue.core.text import quoted
 from oncue.ports.rules import RuleStore
 from oncue.usecases.local import Local, by_name
 
-STALE_LOOKED_FOR = 100  # events of a rule, the last that arrived
+UNUSED_LOOKED_FOR = 100  # events of a rule, the last that arrived
 PUBLISHED_AT_ONCE = 10_000
 
 
@@ -153,17 +154,19 @@ class LocalRules(Local, RuleVerbs):
         found = self.store.sightings(possible_rule(name), when)
         if found is None:
             raise _unknown(name)
-        return explain(found, when, self._stale_of(found))
+        wanted, most = EventFilter(found.rule.name), UNUSED_LOOKED_FOR
+        logged = every_item(lambda after, _: self.store.events(wanted, after, most))
+        last = list(islice(logged, most))
+        stale, too_late = (_last(last, unused) for unused in (Decision.STALE, Decision.TOO_LATE))
+        return explain(found, when, stale, too_late)
 
-    def _stale_of(self, found: Sightings) -> Event | None:
-        """The last stale event of a rule, if it is among those that arrived last."""
-        if not any(sighting.stale for sighting in found.of):
-            return None
-        last = self.store.events(EventFilter(found.rule.name), None, STALE_LOOKED_FOR).items
-        for logged in last:
-            if any(one.decision is Decision.STALE for one in logged.decisions):
-                return logged.event
-        return None
+
+def _last(events: Sequence[LoggedEvent], decision: Decision) -> Event | None:
+    """The first of these events, the latest first, on which a rule decided so."""
+    for logged in events:
+        if any(one.decision is decision for one in logged.decisions):
+            return logged.event
+    return None
 
 
 def rule_of(store: RuleStore, name: str) -> Rule | None:

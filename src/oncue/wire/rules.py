@@ -281,7 +281,10 @@ class Standing(Answer, kw_only=True, rename="camel"):
     missed_by_seconds: float | None
     """The distance between the lives of the dependencies, which do not overlap."""
     stale: Event | None = None
-    """The last event that came too late and fired nothing, of the hundred that arrived last."""
+    """The last event that is not later than the last job's instant and so fired nothing, of the
+    hundred that arrived last."""
+    too_late: Event | None = None
+    """The last one, of these, from a time of which the rule keeps no events any more."""
     sentence: str
 
     @classmethod

@@ -230,6 +230,10 @@ def test_a_transaction_for_which_others_wait_is_told_however_short_it_is(db: PgD
         one.execute("ROLLBACK")
         change = f"UPDATE {table} SET settings = settings".encode()
         one.execute(change)
+        wait_until(lambda: levels(findings._locks(db)) == ["warn"])
+        [found] = findings._locks(db)
+        assert f"process {one.info.backend_pid}, idle in transaction" in found.text
+        assert "has written to the store" in found.text
         waiting = threading.Thread(target=another.execute, args=[change])
         waiting.start()
         wait_until(lambda: levels(findings._locks(db)) == ["bad"])

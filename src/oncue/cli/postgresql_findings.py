@@ -45,12 +45,14 @@ def checks(cue: Scheduler) -> Checks:
 
 def _locks(db: PgDatabase) -> Iterator[DoctorFinding]:
     found = health.blockers(db)
-    for one, tables in found:
+    for one, tables, blocks in found:
         held = f"has locked {', '.join(tables)} of the store" if tables else "has locked rows"
-        yield bad(
-            f"{_told(one)} {held}, and others wait. It began {output.length(one.seconds)} ago.",
-            _remedy(one),
-        )
+        who, began = _told(one), f"It began {output.length(one.seconds)} ago."
+        if blocks:
+            yield bad(f"{who} {held}, and others wait. {began}", _remedy(one))
+        else:
+            text = "has written to the store: calls that need the same jobs, keys or queues wait."
+            yield warn(f"{who} {text} {began}", _remedy(one))
     if not found:
         yield ok("nobody waits for a transaction.")
 

@@ -67,11 +67,13 @@ class LongTransaction(NamedTuple):
 
 
 class Blocker(NamedTuple):
-    """A transaction for which others wait."""
+    """A transaction for which others wait, or may have to."""
 
     transaction: LongTransaction
     tables: list[str]
     """Of the store, that it has locked against reading or writing."""
+    blocks: bool
+    """False: it has only written, stands idle, and nobody waits now."""
 
 
 class IdleSlot(NamedTuple):
@@ -176,7 +178,7 @@ def long_transactions(db: PgDatabase, seconds: int) -> list[LongTransaction]:
 
 def blockers(db: PgDatabase) -> list[Blocker]:
     found = _rows(db, "blockers", {"schema": db.address.schema})
-    return [Blocker(LongTransaction(*row[:-1]), row[-1]) for row in found]
+    return [Blocker(LongTransaction(*row[:-2]), *row[-2:]) for row in found]
 
 
 def sees_all(db: PgDatabase) -> bool:

@@ -67,21 +67,25 @@ FROM pg_prepared_xacts AS p
 WHERE p.database = current_database() AND p.prepared < now() - make_interval(secs => :seconds::bigint)
 ORDER BY 5 DESC;
 
--- Those that have locked a table of the store against reading or writing, or use one and are waited for.
--- Locks that are held for less than a second are usual.
+-- Those that have locked a table of the store against reading or writing, that use one and are waited
+-- for, or that have written to one and stand idle. Locks that are held for less than a second are usual.
 -- name: blockers
+WITH waited_for AS MATERIALIZED (
+  SELECT unnest(pg_blocking_pids(w.pid)) AS pid FROM pg_locks AS w WHERE NOT w.granted)
 SELECT a.pid::text, a.usename::text, a.application_name, a.state,
-  extract(epoch FROM now() - a.xact_start)::bigint, coalesce(l.locked, '{}')
+  extract(epoch FROM now() - a.xact_start)::bigint, coalesce(l.locked, '{}'),
+  l.locked IS NOT NULL OR a.pid IN (SELECT pid FROM waited_for)
 FROM pg_stat_activity AS a JOIN (
   SELECT l.pid, array_agg(DISTINCT c.relname::text) FILTER (WHERE l.mode IN
-    ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')) AS locked
+    ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')) AS locked,
+    bool_or(l.mode IN ('RowShareLock', 'RowExclusiveLock')) AS writes
   FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
   JOIN pg_namespace AS n ON n.oid = c.relnamespace
   WHERE n.nspname = :schema AND c.relkind IN ('r', 'p') AND l.granted AND l.locktype = 'relation'
   GROUP BY l.pid) AS l ON l.pid = a.pid
 WHERE a.datname = current_database() AND a.xact_start < now() - interval '1 second'
-  AND (l.locked IS NOT NULL OR a.pid IN (
-    SELECT unnest(pg_blocking_pids(w.pid)) FROM pg_locks AS w WHERE NOT w.granted))
+  AND (l.locked IS NOT NULL OR a.pid IN (SELECT pid FROM waited_for)
+    OR (l.writes AND starts_with(a.state, 'idle in transaction')))
 ORDER BY 5 DESC;
 
 -- Whether the role is told what the sessions of others do.

@@ -79,12 +79,23 @@ def test_a_snippet_of_the_guide_prints_what_it_says(block: Block, tmp_path: Path
 
 def test_the_snippets_about_postgresql_store_and_do_what_they_say(tmp_path: Path) -> None:
     """In the program around them, which has the names and tables that they speak of."""
-    psycopg3, libraries, asyncio, handler = (block.text for block in POSTGRESQL)
+    _, psycopg3, libraries, asyncio, handler = (block.text for block in POSTGRESQL)
     program = (Path(__file__).parent / "postgresql_shop.py").read_text("utf-8")
     program = program.replace("    # ASYNC\n", indent(asyncio, "    "))
     program = program.replace("# SYNC\n", psycopg3 + libraries + handler)
     with own_database() as url:
         assert run_python(tmp_path, "-c", program, url) == "4 orders, 4 jobs, balance 93\n"
+
+
+def test_the_first_steps_with_postgresql_lead_to_a_worker(tmp_path: Path) -> None:
+    tasks = POSTGRESQL[0].text
+    use = 'from tasks import cue; cue.schedule({"to": "ada"}, queue="mail"); cue.close()'
+    with own_database() as url:
+        tasks = tasks.replace("postgresql://oncue@db.example.com/jobs", url)
+        (tmp_path / "tasks.py").write_text(tasks, "utf-8")
+        run_python(tmp_path, "-c", use)
+        printed = run_python(tmp_path, "-m", "oncue.cli", "worker", "tasks:cue", "--until-empty")
+    assert printed == "mail to ada\n"
 
 
 @contextmanager

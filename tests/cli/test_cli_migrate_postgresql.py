@@ -129,7 +129,7 @@ def test_a_role_that_may_not_create_is_told_the_next_step(tmp_path: Path) -> Non
         ended = migrate(url, cwd=tmp_path)
         assert ended.code == 5
         assert "the role of the store lacks a right (permission denied for database" in ended.err
-        assert "let another role run 'oncue migrate'" in ended.err
+        assert "GRANT CREATE ON DATABASE …), or another role run 'oncue migrate'" in ended.err
         assert "'oncue migrate --dry-run' prints." in ended.err
         assert migrate(url, "--dry-run", cwd=tmp_path).code == 0
 
@@ -151,8 +151,21 @@ def store_in_transaction(store: str, own: str) -> None:
         assert cue.job(job.id).queue == "mail"
 
 
+def test_the_role_of_the_first_steps_can_make_the_tables(tmp_path: Path) -> None:
+    first, *_ = blocks("docs/postgresql.md", "sql")
+    name = schema_of(unused_url())
+    made = {"DATABASE jobs OWNER oncue;": f"DATABASE {name} OWNER {name};"}
+    run_script(first, {"ROLE oncue ": f"ROLE {name} "} | made)
+    try:
+        url = f"{url_of('oncue', name).rpartition('/')[0]}/{name}"
+        assert migrate(url, cwd=tmp_path).code == 0
+    finally:
+        do(f"DROP DATABASE {name} WITH (FORCE)")
+        do(f"DROP ROLE {name}")
+
+
 def test_the_roles_of_the_documents_have_the_rights_they_need(tmp_path: Path) -> None:
-    statements, of_app, _ = blocks("docs/postgresql.md", "sql")
+    _, statements, of_app, _ = blocks("docs/postgresql.md", "sql")
     schema = schema_of(unused_url())
     owner, user, app = f"{schema}_owner", f"{schema}_user", f"{schema}_app"
     words = {"oncue_owner": owner, "SCHEMA oncue": f"SCHEMA {schema}"}

@@ -6,6 +6,7 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import dropwhile
 from pathlib import Path
 from textwrap import indent
 from uuid import uuid4
@@ -14,6 +15,7 @@ import psycopg
 import pytest
 
 from oncue.cli.app import COMMANDS
+from tests.cli.terminal import shell
 from tests.servers import ministack_endpoint
 from tests.servers.clients import CREDENTIALS, client
 from tests.servers.postgres import postgres_url
@@ -115,6 +117,18 @@ def test_a_snippet_about_rules_prints_what_it_says(block: Block, tmp_path: Path)
     prints_what_it_says(block, RULES_PRELUDE.text + block.text, tmp_path)
 
 
+def test_the_commands_about_rules_draw_the_picture_below_them(tmp_path: Path) -> None:
+    [rules], [events] = (blocks("docs/rules.md", kind) for kind in ("json", "jsonl"))
+    (tmp_path / "rules.json").write_text(rules.text, "utf-8")
+    (tmp_path / "events.ndjson").write_text(events.text, "utf-8")
+    commands, *_ = blocks("docs/rules.md", "sh")
+    for command in commands.text.splitlines():
+        ended = shell(command, cwd=tmp_path, env={"TZ": "America/New_York"})
+        assert ended.code == 0, ended.err
+    [picture] = [one for one in blocks("docs/rules.md", "") if "█ valid" in one.text]
+    assert ended.out == picture.text
+
+
 @pytest.mark.parametrize("block", SCHEDULES, ids=place)
 def test_a_snippet_about_schedules_prints_what_it_says(block: Block, tmp_path: Path) -> None:
     prints_what_it_says(block, SCHEDULES_PRELUDE.text + block.text, tmp_path)
@@ -148,7 +162,8 @@ def test_a_command_in_the_documents_exists(document: str) -> None:
 
 
 def exists(command: str) -> bool:
-    match command.split("#")[0].split():
+    words = command.split("#")[0].split()
+    match [*dropwhile(re.compile(r"[A-Z_]+=").match, words)]:
         case ["make", target, *_]:
             return target in TARGETS
         case [("python" | ".venv/bin/python"), "-m", module, *_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from psycopg import OperationalError
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import InsufficientPrivilege
 
 from oncue.stores.postgresql.address import PgAddress
 from oncue.stores.postgresql.database import connect_options
@@ -56,3 +57,19 @@ def test_a_call_that_waits_ten_seconds_may_try_all_servers(url: str, seconds: in
 def test_who_cannot_connect_is_told_the_next_step(said: str, advice: str) -> None:
     error = OperationalError(f"connection failed: {said}")
     assert advice in str(translate(error, "db/jobs"))
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("permission denied for database jobs", "GRANT CREATE ON DATABASE …), or another role run"),
+        ("permission denied for schema oncue", "Roles and rights, has the GRANT statements."),
+        ("permission denied for table meta", "Roles and rights, has the GRANT statements."),
+        ("permission denied for sequence n_seq", "Roles and rights, has the GRANT statements."),
+        ("must be owner of table jobs", "the role that owns the tables run 'oncue migrate'."),
+    ],
+)
+def test_who_lacks_a_right_is_told_the_next_step(said: str, advice: str) -> None:
+    text = str(translate(InsufficientPrivilege(said), "db/jobs"))
+    assert f"db/jobs: the role of the store lacks a right ({said}). " in text
+    assert advice in text

@@ -134,8 +134,8 @@ def _after_loss(lapse: Lapse, queue: Queue, now: Moment, what: str) -> Verdict:
     if lapse.cancel_requested:
         return Verdict(Verb.DROP, code, f"{what} A cancel had been requested.")
     if not _counts(lapse):
-        why = "It had not started and was fetched together with others: no attempt is used."
-        detail = f"{what} {why} Due again at once."
+        why = "It had not started, and may have been fetched together with others"
+        detail = f"{what} {why}: no attempt is used. Due again at once."
         return Verdict(Verb.RECLAIM, code, detail, now, uses_attempt=False)
     left = attempts_left(lapse.attempt, lapse.attempt_base, lapse.max_attempts, queue)
     if left <= 0:

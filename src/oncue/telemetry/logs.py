@@ -23,8 +23,8 @@ def configure(level: str, format: str, stream: TextIO | None = None) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if format == "json" else logging.Formatter(TEXT))
     logging.basicConfig(level=level, handlers=[handler])
-    if level != "DEBUG":  # in an outage it has lines for each connection; the calls say what it is
-        logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
+    if level != "DEBUG":  # it has a line for each connection that breaks; calls say what happened
+        logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
 class JsonFormatter(logging.Formatter):

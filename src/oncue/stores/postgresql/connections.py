@@ -16,9 +16,9 @@ from oncue.clock import SystemClock
 LONGEST_PAUSE_SECONDS = 0.5
 _monotonic = SystemClock().monotonic
 
-# The pool warns of each connection that the server has closed, and then makes another. A program
-# that configures no logging is not shown these lines; one that does gets them as before.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+# psycopg warns of each connection that the server has closed, and of each pipeline that has failed,
+# though the caller gets the error. A program that configures no logging is not shown these lines.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class LastUsedFirst(ConnectionPool[psycopg.Connection[Any]]):

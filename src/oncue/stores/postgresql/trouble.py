@@ -32,8 +32,7 @@ _MEANINGS: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...]
     (
         (errors.InsufficientPrivilege,),
         StoreUnusable,
-        "the role of the store lacks a right ({said}). Grant it; to create the tables, let another "
-        "role run 'oncue migrate', or the SQL that 'oncue migrate --dry-run' prints.",
+        "the role of the store lacks a right ({said}).{advice}",
     ),
     (
         (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn),
@@ -81,11 +80,16 @@ _ADVICE = {
     'database ".*" does not exist': "Create it, or correct the URL of the store; the first option "
     "in it follows a '?'.",
     'role ".*" does not exist': "Create it, or correct the URL of the store.",
+    "denied for database": "Let its owner grant it (GRANT CREATE ON DATABASE …), or another role "
+    "run 'oncue migrate', or the SQL that 'oncue migrate --dry-run' prints.",
+    "denied for (schema|table|sequence)": "docs/postgresql.md, Roles and rights, has the GRANT "
+    "statements.",
+    "must be owner": "Let the role that owns the tables run 'oncue migrate'.",
     "connection slots|too many clients|too many connections": "Lower pool_size in the URL of the "
     "store, or raise max_connections of the server or the limit of the role.",
     "SSL|sslmode|certificate": "Check sslmode and the certificates in the URL of the store.",
 }
-"""By what is said when no connection can be made: such errors have no types of their own."""
+"""By what the server says: such errors have no types of their own."""
 
 
 def ends_connection(error: BaseException) -> bool:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import inspect
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import oncue
+from oncue import Dependency, Event, LoggedEvent, Published, Rule, Standing
 from oncue.core.lifecycle import TRANSITIONS, State, Verb
+from oncue.core.publication import Decided, Fired
 from oncue.core.queue import Queue
+from oncue.core.standing import DependencyStanding
 from oncue.usecases.intake import JobFields
+from oncue.wire import rules as wire
 
 from .documents import DOCUMENTS, ROOT, blocks, links, read
 
@@ -87,6 +93,16 @@ def test_the_guide_speaks_of_every_error() -> None:
     guide = read("docs/python.md")
     missing = [kind.__name__ for kind in errors if f"`{kind.__name__}`" not in guide]
     assert set(missing) <= {"StoreError"}, "the parents of the two kinds of trouble"
+
+
+def test_the_page_about_rules_speaks_of_every_attribute_and_field_that_is_returned() -> None:
+    kinds = (Event, Dependency, Rule, Published, Fired, Decided, LoggedEvent, Standing)
+    names = {one.name for kind in (*kinds, DependencyStanding) for one in fields(kind)}
+    answers = (wire.Event, wire.Rule, wire.PublishedEvent, wire.LoggedEvent, wire.Fired)
+    for shape in (*answers, wire.Dependency, wire.LoggedDecision, wire.Standing):
+        names |= {one.encode_name for one in msgspec.structs.fields(shape)}
+    section = read("docs/rules.md").partition("## What the methods return")[2].partition("\n## ")[0]
+    assert sorted(name for name in names - {"payload_json"} if f"`{name}`" not in section) == []
 
 
 def test_the_changelog_has_an_entry_for_this_version() -> None:

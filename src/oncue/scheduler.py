@@ -57,6 +57,8 @@ class Scheduler(
         event_bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
         self.store = store_of(store, clock)
+        self.store_url = store if isinstance(store, str) else None
+        """What was given, if it was a URL. It may hold a password."""
         self.clock = clock or self.store.clock
         self.operation_limits = operation_limits
         self._event_bounds = event_bounds

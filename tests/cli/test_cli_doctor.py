@@ -339,3 +339,16 @@ def test_a_file_system_in_memory_is_a_warning(tmp_path: Path) -> None:
             pass
         ended = run("doctor", "--json", cwd=Path(folder))
     assert levels(ended.json)["file system"] == "warn"
+
+
+def test_the_option_is_not_recommended_for_a_worker_whose_module_names_the_store(
+    tmp_path: Path,
+) -> None:
+    with scheduler(tmp_path, ago_seconds=5 * MINUTE) as cue:
+        cue.schedule(None, queue="mail")
+    ended = run("doctor", "--store", "sqlite:///oncue.db", cwd=tmp_path)
+    assert "→ Start 'oncue worker MODULE:SCHEDULER'." in ended.out
+    assert ended.out.endswith(
+        "Give commands that are named here the same --store, but not 'oncue worker': the "
+        "Scheduler in its module names the store.\n"
+    )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from oncue import Scheduler, State
+from oncue.cli.same_store import are_same
 from oncue.stores.sqlite.statements import migrations
 
 from .terminal import PATIENCE_SECONDS, PROGRAM, Terminal, environment, run
@@ -259,10 +260,65 @@ def test_a_worker_whose_store_cannot_be_opened_may_be_started_again(tasks: Path)
     assert ended.err.startswith("Error: 127.0.0.1:1/jobs: ")
 
 
-def test_the_store_of_a_worker_is_its_schedulers(tasks: Path) -> None:
-    ended = run("--store", "memory:", "worker", "tasks:cue", cwd=tasks)
+@pytest.mark.parametrize(
+    "arguments",
+    [("--store", "memory:", "worker", "tasks:cue"), ("worker", "tasks:cue", "--store", "memory:")],
+)
+def test_the_store_of_a_worker_is_its_schedulers(tasks: Path, arguments: tuple[str, ...]) -> None:
+    ended = run(*arguments, cwd=tasks)
     assert ended.code == 2
-    assert "--store does not apply here" in ended.err
+    assert ended.err.splitlines()[-1] == (
+        "Error: --store does not apply here: the module's Scheduler names its own store. Write "
+        "the URL there: Scheduler('URL')."
+    )
+
+
+WARNING = (
+    "Warning: tasks:cue works on sqlite:///oncue.db, the store that its module names, and not on"
+)
+
+
+def test_a_worker_warns_if_the_variable_names_another_store(tasks: Path) -> None:
+    url = "postgresql://oncue:geheim@db.example/jobs"
+    ended = run("worker", "tasks:cue", "--until-empty", cwd=tasks, env={"ONCUE_STORE": url})
+    assert ended.code == 0
+    assert ended.err.splitlines()[0] == (
+        f"{WARNING} postgresql://oncue:***@db.example/jobs, which ONCUE_STORE names. To use that "
+        "one, write in the module: Scheduler(os.environ['ONCUE_STORE'])"
+    )
+
+
+def test_a_worker_warns_if_the_settings_file_names_another_store(tasks: Path) -> None:
+    (tasks / "oncue.toml").write_text("store = 'sqlite:///other.db'\n")
+    ended = run("worker", "tasks:cue", "--until-empty", cwd=tasks)
+    assert ended.err.splitlines()[0] == (
+        f"{WARNING} sqlite:///other.db, which oncue.toml names. To use that one, write in the "
+        "module: Scheduler('URL')"
+    )
+    assert not (tasks / "other.db").exists()
+
+
+def test_a_worker_does_not_warn_of_the_same_store(tasks: Path) -> None:
+    env = {"ONCUE_STORE": f"sqlite:///{tasks}/oncue.db"}
+    ended = run("worker", "tasks:cue", "--until-empty", cwd=tasks, env=env)
+    assert ended.err.startswith("oncue worker ")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("postgresql://a:pw@h/jobs", "postgres://b@h:5432/jobs?migrate=no&pool_size=3", True),
+        ("postgresql://h/jobs", "postgresql://h/jobs?schema=other", False),
+        ("postgresql://h/jobs", "postgresql://g/jobs", False),
+        ("dynamodb://jobs?region=eu-west-1", "dynamodb://jobs?region=eu-west-2", False),
+        ("memory:", "memory:", True),
+        ("nonsense", "postgresql://h/jobs?nonsense=1", False),
+    ],
+)
+def test_urls_name_the_same_store_however_they_are_written(
+    one: str, other: str, same: bool
+) -> None:
+    assert are_same(one, other) is same
 
 
 def test_the_number_of_handlers_may_come_from_the_settings(tasks: Path) -> None:

@@ -57,9 +57,17 @@ def doctor(app: App, quota: bool) -> None:
         summary = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
         click.echo(f"\n{counted(len(found), 'check')}: {summary}.")
         if app.place_options and any(one.todo for one in found):
-            click.echo(f"Give commands that are named here the same {app.place_options[0]}.")
+            click.echo(_same_place(app.place_options[0], found))
     if "bad" in levels:
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _same_place(option: str, found: Iterable[DoctorFinding]) -> str:
+    """How the commands that were named get to the store or the server of this one."""
+    text = f"Give commands that are named here the same {option}"
+    if option == "--store" and any("oncue worker" in one.todo for one in found):
+        return f"{text}, but not 'oncue worker': the Scheduler in its module names the store."
+    return f"{text}."
 
 
 def _shown(one: DoctorFinding) -> DoctorFinding:

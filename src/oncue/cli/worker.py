@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
+from oncue import config
 from oncue.cli import output
 from oncue.cli.app import App, Cue, pass_app, refuse_json, setting
+from oncue.cli.same_store import are_same
 from oncue.cli.serve import place as store_of
 from oncue.cli.server import client
 from oncue.cli.stopping import Stopping
 from oncue.core.errors import StoreError
+from oncue.core.redaction import shown_url
 
 if TYPE_CHECKING:
     from oncue.worker.worker import Worker
@@ -31,12 +34,14 @@ if TYPE_CHECKING:
 )
 @setting("url", metavar="URL", help="Work for the server at this address, not for a store.")
 @setting("token", help="The access token for it; ONCUE_TOKEN keeps it out of process lists.")
+@setting("store", hidden=True, metavar="URL")  # to be refused with the reason
 @pass_app
 def worker(app: App, place: str, name: str | None, until_empty: bool, no_engine: bool) -> None:
     """Run the handlers that a module registers. MODULE is imported, also from the current folder;
     SCHEDULER is its name for the Scheduler (or Client) that the handlers are registered with, and
-    whose store (or server) is used, unless --url names another server. SIGTERM or Ctrl-C ends it:
-    the first lets running handlers finish, the second does not.
+    whose store (or server) is used, unless --url names another server; ONCUE_STORE and oncue.toml
+    do not change it. SIGTERM or Ctrl-C ends it: the first lets running handlers finish, the second
+    does not.
 
     $ oncue worker tasks:cue
     $ oncue worker shop.tasks:cue --concurrency 4
@@ -48,12 +53,17 @@ def worker(app: App, place: str, name: str | None, until_empty: bool, no_engine:
 
     refuse_json(app)
     if app.settings["store"].origin == "option":
-        raise click.UsageError("--store does not apply here: the module's Scheduler names its own.")
+        raise click.UsageError(
+            "--store does not apply here: the module's Scheduler names its own store. Write the "
+            "URL there: Scheduler('URL')."
+        )
     cue = _host(place, app)
     if no_engine and not isinstance(cue, Scheduler):
         raise click.UsageError("--no-engine does not apply here: the server runs the loops.")
     working = Worker(cue, concurrency=app.settings["concurrency"].value, name=name)
     queues = ", ".join(cue.handlers)
+    if isinstance(cue, Scheduler):
+        _warn_of_another_store(app.settings["store"], place, cue.store_url)
     where = store_of(cue) if isinstance(cue, Scheduler) else f"server {cue.connection.address.url}"
     output.note(f"oncue worker {working.name}: queues {queues}; {where}.")
     if isinstance(cue, Scheduler) and not no_engine:
@@ -73,6 +83,19 @@ def _host(place: str, app: App) -> Cue:
     cue.handlers = found.handlers
     found.close()
     return cue
+
+
+def _warn_of_another_store(store: config.Value, place: str, url: str | None) -> None:
+    """A module that names its own store may do so on purpose, or by mistake."""
+    if store.origin == "default" or url is None or are_same(store.value, url):
+        return
+    by, in_file = store.origin, store.origin == config.FILE
+    text = "'URL'" if in_file else f"os.environ['{by}']"
+    output.note(
+        f"Warning: {place} works on {shown_url(url)}, the store that its module names, and not on "
+        f"{shown_url(store.value)}, which {by} names. To use that one, write in the module: "
+        f"Scheduler({text})"
+    )
 
 
 def _work(cue: Cue, working: Worker, until_empty: bool) -> None:

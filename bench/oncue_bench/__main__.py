@@ -12,7 +12,7 @@ from pathlib import Path
 
 from oncue_bench.rendering import as_markdown, as_table, with_others
 from oncue_bench.report import Report
-from oncue_bench.run import ON, WORKS, ModulesMissing, run
+from oncue_bench.run import ON, ModulesMissing, run
 from oncue_bench.sizes import DEFAULT, FULL, QUICK, Sizes
 
 SECTIONS = {
@@ -25,7 +25,11 @@ SECTIONS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    asked = _parser().parse_args(arguments)
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    wrong = _unmeasured(asked.only, asked.store)
+    if wrong:
+        parser.error(f"argument --only: {wrong}")
     quiet = asked.json and not sys.stderr.isatty()
     try:
         report = run(_sizes(asked), asked.only, _silent if quiet else _tell, asked.store)
@@ -59,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="larger, where the default is small (stores other than SQLite)",
     )
-    add("--only", action="append", default=[], choices=list(WORKS), help="one part; repeatable")
+    parts = [work for works in ON.values() for work in works]
+    add("--only", action="append", default=[], choices=parts, help="one part; repeatable")
     add("--json", action="store_true", help="one JSON document instead of the table")
     add("--write", type=Path, metavar="FILE", help="also write docs/benchmarks.md, or its part")
     return parser
@@ -71,6 +76,17 @@ def _store(text: str) -> str:
         known = f"one of {', '.join(ON)}, or dynamodb://TABLE?…, or postgresql://…"
         raise argparse.ArgumentTypeError(known)
     return text
+
+
+def _unmeasured(only: Sequence[str], store: str) -> str:
+    """Why these parts cannot be measured on the store, if they cannot."""
+    kind = store.partition(":")[0]
+    wrong = [work for work in only if work not in ON[kind]]
+    if not wrong:
+        return ""
+    [place] = [other for other, works in ON.items() if wrong[0] in works]
+    known = f"{kind} has {', '.join(ON[kind])}"
+    return f"{wrong[0]} is not measured on {kind}, but with --store {place} ({known})"
 
 
 def _sizes(asked: argparse.Namespace) -> Sizes:

@@ -167,18 +167,25 @@ the same process and in another.""",
 _REPEATING = """## Repeat it
 
 ```
-oncue bench                # all of it; took {minutes:.0f} minutes here
-oncue bench --quick        # about four minutes; smaller, so noisier
-oncue bench --only W2      # one part
-oncue bench --json         # for programs
-PYTHONPATH=bench python -m oncue_bench --write docs/benchmarks.md
-make bench STORE=dynamodb  # W11, on a DynamoDB Local that it starts
-PYTHONPATH=bench python -m oncue_bench --store dynamodb --write docs/benchmarks.md
-make bench STORE=sqs       # W13, on a ministack and a DynamoDB Local that it starts
-PYTHONPATH=bench python -m oncue_bench --store sqs --write docs/benchmarks.md
-make bench STORE=celery    # W14, on a Redis that it starts
+make bench                   # W1 to W9, on SQLite; took {minutes:.0f} minutes here
+make bench SIZE=quick        # about four minutes; smaller, so noisier
+oncue bench                  # W1 to W9 as well; --quick makes it smaller, --json is for programs
+oncue bench --only W2        # one part
+make bench STORE=hostile     # W10, on a store in memory that is slow on purpose
+make bench STORE=dynamodb    # W11, on a DynamoDB Local that it starts
+make bench STORE=lambda      # W12, without a store
+make bench STORE=sqs         # W13, on a ministack and a DynamoDB Local that it starts
+make bench STORE=celery      # W14, on a Redis that it starts
 make bench STORE=postgresql  # W15, on a PostgreSQL that it starts
 ```
 
-These commands work in a clone: the installed package does not contain the benchmark. It needs
-about 3 GB of disk for a while and a machine that does nothing else."""
+These commands work in a clone: the installed package does not contain the benchmark. `make bench`
+installs what it needs. `oncue bench` needs uvicorn for W5; if that is missing, it says so before it
+begins. The benchmark needs about 3 GB of disk for a while and a machine that does nothing else.
+
+These write their results into this page; the second one also with `sqs`, `celery` or `postgresql`:
+
+```
+PYTHONPATH=bench python -m oncue_bench --write docs/benchmarks.md
+PYTHONPATH=bench python -m oncue_bench --store dynamodb --write docs/benchmarks.md
+```"""

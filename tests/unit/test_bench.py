@@ -174,8 +174,20 @@ def test_the_page_tells_the_misses_and_how_to_repeat_it():
     assert "a greedy burst" in missed
     assert "p50" in missed
     assert "in bulk" not in missed
-    assert "oncue bench --quick" in page
+    assert "make bench SIZE=quick" in page
     assert "abacus" in page
+
+
+def test_every_store_is_named_where_the_page_tells_how_to_repeat_it():
+    page = rendering.as_markdown(_report()).partition("## Repeat it")[2]
+    assert page.replace("2 minutes", "7 minutes") == _written().partition("## Repeat it")[2]
+    for store, works in ON.items():
+        assert store == "sqlite" or f"make bench STORE={store} " in page
+        assert store == "sqlite" or f"# {next(iter(works))}, " in page
+
+
+def _written():
+    return (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text("utf-8")
 
 
 def test_the_json_is_one_document(monkeypatch, capsys, tmp_path):
@@ -216,6 +228,28 @@ def test_the_arguments_choose_the_sizes(arguments, large, rounds, monkeypatch, c
     command.main(arguments)
     assert (seen[0].large, seen[0].rounds) == (large, rounds)
     assert "goals met" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("store", "work", "said"),
+    [
+        ("postgresql", "W3", "W3 is not measured on postgresql, but with --store sqlite"),
+        ("postgresql://a@b/c", "W3", "(postgresql has W15)"),
+        ("sqlite", "W15", "W15 is not measured on sqlite, but with --store postgresql"),
+        ("sqs", "W99", "invalid choice: 'W99'"),
+    ],
+)
+def test_a_part_that_the_store_does_not_have_is_refused(store, work, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["--store", store, "--only", work])
+    assert said in capsys.readouterr().err
+
+
+def test_a_part_of_another_store_can_be_chosen(monkeypatch):
+    seen = []
+    monkeypatch.setattr(command, "run", lambda *asked: seen.append(asked[1]) or _report())
+    command.main(["--store", "sqs", "--only", "W13"])
+    assert seen == [["W13"]]
 
 
 def test_a_measurement_that_fails_says_why():

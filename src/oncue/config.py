@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from oncue.core.errors import InvalidInput
 from oncue.core.event import DEFAULT_BOUNDS, Bounds
 from oncue.core.moment import HORIZON_MS
 from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
+from oncue.core.redaction import HIDDEN as PASSWORD
 from oncue.core.redaction import shown_url
 
 PREFIX = "ONCUE_"
@@ -115,6 +117,7 @@ SETTINGS = (
     Setting("log_format", "text", "the form of the log: text or json", ("text", "json")),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+_PLACES = {_BY_NAME[name].variable for name in ("store", "url")}
 
 
 HIDDEN = "(hidden)"
@@ -170,6 +173,22 @@ def written(value: Value, name: str) -> str:
     if value.origin == "option":
         return "--" + name.replace("_", "-")
     return f"{FILE}: {name}" if value.origin == FILE else value.origin
+
+
+def store_options(url: str | None) -> tuple[str, ...] | None:
+    """The options with which a command finds the store of a program, to be printed. None: no
+    command finds it, as it is in memory, or was not named by a URL."""
+    if url is None or url.startswith("memory:"):
+        return None
+    if url == _BY_NAME["store"].default and not _PLACES & os.environ.keys():
+        return ()
+    return "--store", shown_url(url)
+
+
+def typed(options: Sequence[str], *words: str) -> str:
+    """A command with options that may hold a hidden password, to be printed for a shell."""
+    hint = " (with the password instead of ***)" if PASSWORD in "".join(options) else ""
+    return shlex.join(["oncue", *options, *words]) + hint
 
 
 def _from_file(path: Path) -> dict[str, Value]:

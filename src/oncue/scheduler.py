@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from oncue import config
 from oncue.core.event import DEFAULT_BOUNDS, Bounds
 from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
 from oncue.engine.node import Node
@@ -97,7 +98,7 @@ class Scheduler(
         """Where a worker of this name claims jobs and reports on them: the store."""
         from oncue.worker.source import LocalClaimSource
 
-        return LocalClaimSource(self, worker)
+        return LocalClaimSource(self, worker, config.store_options(self.store_url))
 
     def _before_work(self) -> None:
         self.run_loops()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ from oncue import Scheduler, State
 from oncue.cli.same_store import are_same
 from oncue.stores.sqlite.statements import migrations
 
-from .terminal import PATIENCE_SECONDS, PROGRAM, Terminal, environment, run
+from .terminal import PATIENCE_SECONDS, PROGRAM, Terminal, environment, run, shell
 
 NEVER = threading.Event()
 TASKS = """
@@ -35,6 +36,17 @@ def slow(job):
     print("running", flush=True)
     while not os.path.exists("go"):
         time.sleep(0.01)
+"""
+
+FAILING = """
+from oncue import Scheduler
+
+cue = Scheduler("{url}")
+cue.schedule("what it says", queue="q", max_attempts=1)
+
+@cue.handler("q")
+def fail(job):
+    raise ValueError(job.payload)
 """
 
 
@@ -319,6 +331,20 @@ def test_urls_name_the_same_store_however_they_are_written(
     one: str, other: str, same: bool
 ) -> None:
     assert are_same(one, other) is same
+
+
+@pytest.mark.parametrize(
+    ("url", "options"), [("sqlite:///oncue.db", ""), ("sqlite:///its own.db", "--store ")]
+)
+def test_the_log_of_a_failure_names_a_command_that_shows_its_text(
+    tmp_path: Path, url: str, options: str
+) -> None:
+    (tmp_path / "tasks.py").write_text(FAILING.format(url=url))
+    ended = run("worker", "tasks:cue", "--until-empty", cwd=tmp_path)
+    [command] = re.findall("raised ValueError; its text: (oncue .*)", ended.err)
+    assert command.startswith(f"oncue {options}")
+    assert "what it says" in shell(command, cwd=tmp_path).out
+    assert "what it says" not in ended.err
 
 
 def test_the_number_of_handlers_may_come_from_the_settings(tasks: Path) -> None:

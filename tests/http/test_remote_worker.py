@@ -183,6 +183,20 @@ def test_a_step_that_succeeded_is_not_run_again(client: Client) -> None:
     assert client.job(job.id).result == [None, {"n": 2}]
 
 
+def test_the_log_of_a_failure_names_a_command_that_asks_the_server(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    @client.handler("r-raising")
+    def handle(job: HandledJob) -> None:
+        raise ValueError(job.payload)
+
+    job = client.schedule("what it says", queue="r-raising", max_attempts=1)
+    client.work(until_empty=True)
+    url = client.connection.address.url
+    assert f"raised ValueError; its text: oncue --url {url} jobs show {job.id}\n" in caplog.text
+    assert "what it says" not in caplog.text
+
+
 def test_progress_is_shown_with_the_job(client: Client) -> None:
     shown: list[tuple[State, float | None, str | None]] = []
 

@@ -138,3 +138,35 @@ def test_how_far_off_events_may_lie_is_a_setting(tmp_path: Path) -> None:
 
 def test_other_peoples_variables_are_none_of_our_business(tmp_path: Path) -> None:
     assert read(tmp_path, PATH="/bin", _ONCUE_COMPLETE="x")["store"].origin == "default"
+
+
+@pytest.mark.parametrize(
+    ("url", "variable", "command"),
+    [
+        ("sqlite:///oncue.db", "ONCUE_CONCURRENCY", "oncue top"),
+        ("sqlite:///oncue.db", "ONCUE_STORE", "oncue --store sqlite:///oncue.db top"),
+        ("sqlite:///oncue.db", "ONCUE_URL", "oncue --store sqlite:///oncue.db top"),
+        ("sqlite:////var/jobs.db", "ONCUE_STORE", "oncue --store sqlite:////var/jobs.db top"),
+        ("dynamodb://jobs?region=a", "", "oncue --store 'dynamodb://jobs?region=a' top"),
+        (
+            "postgresql://oncue:geheim@h/jobs",
+            "",
+            "oncue --store 'postgresql://oncue:***@h/jobs' top (with the password instead of ***)",
+        ),
+    ],
+)
+def test_a_command_on_the_store_of_a_program_is_printed_without_the_password(
+    url: str, variable: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ONCUE_STORE", "ONCUE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "any")
+    options = config.store_options(url)
+    assert options is not None
+    assert config.typed(options, "top") == command
+
+
+@pytest.mark.parametrize("url", [None, "memory:"])
+def test_no_command_finds_a_store_in_memory_or_one_that_no_url_names(url: str | None) -> None:
+    assert config.store_options(url) is None

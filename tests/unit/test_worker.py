@@ -275,7 +275,7 @@ def test_an_exception_is_logged_without_its_text(
 ) -> None:
     run(cue, raising(ValueError("4111 1111 1111 1111")))
     [job] = cue.jobs(queue="q")
-    told = f"job {job.id}: attempt 1 raised ValueError (its text: oncue jobs show {job.id})\n"
+    told = f"job {job.id}: attempt 1 raised ValueError; its text: cue.job('{job.id}').error\n"
     assert told in caplog.text
     assert "4111" not in caplog.text
 
@@ -291,7 +291,7 @@ def test_an_error_of_oncue_that_may_quote_the_payload_is_logged_without_its_text
     cue: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     run(cue, raising(InvalidInput("'4111' is not a queue.", "/queue")))
-    assert "raised InvalidInput (its text:" in caplog.text
+    assert "raised InvalidInput; its text:" in caplog.text
     assert "4111" not in caplog.text
 
 

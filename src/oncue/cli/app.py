@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import shlex
 import sys
 from collections.abc import Callable
 from functools import cached_property
@@ -24,7 +23,7 @@ from oncue.cli.failures import EXIT_FAILED, EXIT_INTERRUPTED, exit_code, sentenc
 from oncue.cli.group import Group as Group
 from oncue.cli.group import show_examples
 from oncue.core import errors
-from oncue.core.redaction import HIDDEN, redacted, shown_url
+from oncue.core.redaction import redacted, shown_url
 
 if TYPE_CHECKING:
     from oncue.client import Client
@@ -103,9 +102,7 @@ class App:
 
     def typed(self, *words: str) -> str:
         """A command on this place, to be printed for a shell."""
-        options = self.place_options
-        hint = " (with the password instead of ***)" if HIDDEN in "".join(options) else ""
-        return shlex.join(["oncue", *options, *words]) + hint
+        return config.typed(self.place_options, *words)
 
     @property
     def file(self) -> Path | None:

@@ -62,6 +62,7 @@ class RemoteClaimSource:
         self._worker = worker
         self._queues = deque(client.handlers)
         self._connection: Connection = client.connection
+        self.options: tuple[str, ...] | None = ("--url", client.connection.address.url)
         self._polling = Polling(client.connection)
         self._waited: dict[str, ClaimedBatch] = {}
         self._shortest = math.inf  # of the leases so far, in seconds

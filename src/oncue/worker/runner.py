@@ -11,6 +11,7 @@ from itertools import zip_longest
 from operator import attrgetter
 from typing import Any
 
+from oncue import config
 from oncue.core.errors import (
     ClaimLost,
     Fenced,
@@ -131,7 +132,7 @@ def _run(batch: RunningBatch, jobs: list[HandledJob], call: Call) -> None:
         if end.outcome == "fail" and end.error not in (NOT_COMMITTED, CANCELLED):
             failed.append(job)
     if failed and error is not None:
-        _log_failure(failed, error)
+        _log_failure(failed, error, batch.source.options)
 
 
 def _end_of(
@@ -192,11 +193,15 @@ def _failure(job: HandledJob, error: BaseException, handler: Handler) -> ClaimEn
     return ClaimEnd(job.claim, "fail", None, exception_text(error), retryable)
 
 
-def _log_failure(failed: list[HandledJob], error: BaseException) -> None:
+def _log_failure(
+    failed: list[HandledJob], error: BaseException, options: Sequence[str] | None
+) -> None:
     """Once for all jobs of a batch. The text of an exception may quote the payload: then only its
     kind and place are logged."""
     job, more = failed[0], len(failed) - 1
-    said = f"{type(error).__name__} (its text: oncue jobs show {job.id})"
+    in_python = f"cue.job('{job.id}').error"
+    shown = in_python if options is None else config.typed(options, "jobs", "show", job.id)
+    said = f"{type(error).__name__}; its text: {shown}"
     if isinstance(error, QUOTES_NOTHING):
         said = exception_text(error)
     others = f" (and {more:,} more of its batch)" if more else ""

@@ -84,6 +84,9 @@ class ClaimSource(Protocol):
     transactions. Safe to use from many threads; `claim` and `rest` are called by one at a
     time. Raises one of `AWAY` when it cannot answer now."""
 
+    options: tuple[str, ...] | None
+    """With which `oncue` finds the jobs, as `config.store_options` tells."""
+
     beat_seconds: float
     """How often at least a heartbeat is sent for what runs, however long its lease."""
 
@@ -145,8 +148,11 @@ class LocalClaimSource:
 
     beat_seconds = math.inf
 
-    def __init__(self, cue: LocalClaims, worker: str) -> None:
+    def __init__(
+        self, cue: LocalClaims, worker: str, options: tuple[str, ...] | None = None
+    ) -> None:
         self._cue = cue
+        self.options = options
         self._store = cue.store
         self._clock = cue.clock
         self._telemetry = cue.telemetry

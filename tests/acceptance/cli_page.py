@@ -41,6 +41,9 @@ while "in 5 min" is computed with the clock of this machine; if they differ by m
 seconds, a line on standard error says so. The token is never shown, not even by `oncue config
 show`. Keep it in `ONCUE_TOKEN`: as an option it would be visible in the list of processes.
 
+A command that the server turns away for now, because its store is away, tries again for half a
+minute. On a terminal it says so at once, and at the end how long it has tried.
+
 ## Settings
 
 A setting comes from an option, from the environment, or from `oncue.toml` in the current folder;

@@ -22,6 +22,7 @@ from oncue.client import Client
 from oncue.clock import FakeClock
 from oncue.core.access import Scope
 from oncue.usecases.tokens import Access
+from tests.http.meddler import AWAY, Said, meddling
 from tests.http.server import Server, running_server
 from tests.program import Program
 
@@ -555,6 +556,23 @@ def test_somebody_else_at_the_url_is_told_apart(
         assert ended.err.startswith(f"Error: {url} answers, but not as oncue does. Check the URL")
         assert ended.err.count("\n") == 1
         assert run("doctor", "--url", url, cwd=tmp_path).code == 1
+
+
+ALIVE = Said(200, b'{"status": "alive", "version": "0"}', "application/json")
+
+
+def test_a_command_that_waits_for_the_store_of_the_server_says_so(places: Places) -> None:
+    places.prepare(lambda cue: cue.schedule(id="a", delay=60))
+    with meddling(places.server.url) as proxy:
+        command = ("jobs", "list", "--url", proxy.url)
+        proxy.plan.extend([ALIVE, AWAY, AWAY])
+        with Terminal(*command, cwd=places.folder, columns=140) as terminal:
+            assert terminal.end() == 0
+        says = r"the server says: The store cannot answer now; nothing was lost\. Trying again for"
+        assert len(re.findall(says, terminal.screen)) == 1
+        assert "scheduled" in terminal.screen
+        proxy.plan.extend([ALIVE, AWAY])
+        assert run(*command, cwd=places.folder).err == ""
 
 
 @pytest.mark.parametrize(("seconds", "side"), [(600, "ahead of"), (-600, "behind"), (1, "")])

@@ -23,6 +23,13 @@ class Said(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
 
+AWAY = Said(
+    503,
+    b'{"type": "/problems/store-unavailable", "status": 503, "detail": "The store cannot answer '
+    b'now; nothing was lost. Try again in a moment."}',
+    "application/problem+json",
+)
+"""A server whose store is away."""
 LOSE = "lose"
 """Ask the server, and break off before its answer is passed on."""
 HOLD = "hold"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from oncue import (
     State,
 )
 from oncue.usecases.claims import Completion
-from tests.http.meddler import LOSE, SPOIL, Meddler, Said, meddling
+from tests.http.meddler import AWAY, LOSE, SPOIL, Meddler, Said, meddling
 from tests.http.patience import until
 from tests.http.server import Server, running_server
 
@@ -144,6 +145,23 @@ def test_a_server_that_asks_for_no_pause_is_given_one(proxy: Meddler) -> None:
     with Client(proxy.url, timeout_seconds=2.0) as client, pytest.raises(ServerUnavailable):
         client.queues()
     assert 1 < len(proxy.seen) < 20
+
+
+def test_whoever_waits_is_told_at_once_and_at_the_end_how_long_it_was_tried(
+    proxy: Meddler,
+) -> None:
+    proxy.always = AWAY
+    said: list[str] = []
+    says = "the server says: The store cannot answer now; nothing was lost."
+    with Client(proxy.url, timeout_seconds=0.5) as client:
+        client.connection.told = said.append
+        with pytest.raises(ServerUnavailable) as raised:
+            client.queues()
+    assert len(proxy.seen) > 2
+    [text] = said
+    assert re.fullmatch(rf"{says} Trying again for \d+ ms\.", text)
+    doctor = f"'oncue doctor --url {proxy.url}' looks for what is wrong."
+    assert re.fullmatch(rf"{says} It was tried for \d+ ms\. {doctor}", str(raised.value))
 
 
 def test_a_wait_longer_than_the_patience_is_not_begun(client: Client, proxy: Meddler) -> None:

@@ -178,9 +178,11 @@ class App:
     @cached_property
     def client(self) -> Client:
         """Of the server, which has answered."""
-        from oncue.cli import server
+        from oncue.cli import output, server
 
         client = server.client(self.settings)
+        if sys.stderr.isatty():
+            client.connection.told = output.note
         click.get_current_context().call_on_close(client.close)
         server.warn_of_skew(server.greet(client), self.shown_place)
         return client

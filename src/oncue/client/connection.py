@@ -20,6 +20,7 @@ from urllib3 import BaseHTTPResponse, exceptions
 from oncue.client.address import Address
 from oncue.client.errors import error_of, problem_of
 from oncue.core import errors
+from oncue.core.duration import spoken
 from oncue.engine.alarm import Alarm
 from oncue.ports.clock import Clock
 from oncue.wire.problems import MEDIA_TYPE as PROBLEM_TYPE
@@ -73,6 +74,8 @@ class Connection:
     ) -> None:
         self.address = address
         self.timeout_seconds = timeout_seconds
+        self.told: Callable[[str], None] = lambda text: None
+        """Is told, once for each call that has to be begun again, why, and for how long."""
         self._headers = {"accept": f"{JSON_TYPE}, {PROBLEM_TYPE}", "user-agent": "oncue"}
         if bearer is not None:
             self._headers["authorization"] = f"Bearer {bearer}"
@@ -91,8 +94,9 @@ class Connection:
 
     def answer(self, request: Call) -> Reply:
         """The answer, once it is more than passing trouble: a success, or not."""
-        ends = self._clock.monotonic() + self.timeout_seconds
-        pause = FIRST_PAUSE_SECONDS
+        began = self._clock.monotonic()
+        ends = began + self.timeout_seconds
+        pause, tries = FIRST_PAUSE_SECONDS, 0
         while True:
             after = 0.0
             try:
@@ -106,10 +110,20 @@ class Connection:
                     return answer
                 trouble, after = self._trouble_of(answer, request), _retry_after(answer)
             rest = max(after, pause * random.uniform(0.5, 1.0))
-            if self._alarm.stopped or self._clock.monotonic() + rest >= ends:
-                raise trouble
+            now, tries = self._clock.monotonic(), tries + 1
+            if self._alarm.stopped or now + rest >= ends:
+                raise trouble if tries == 1 else self._lasting(trouble, now - began)
+            if tries == 1:
+                self.told(f"{_why(trouble)} Trying again for {spoken(ends - now)}.")
             self._alarm.pause(rest)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _lasting(self, trouble: errors.OncueError, seconds: float) -> errors.ServerUnavailable:
+        """What is raised after several tries."""
+        return errors.ServerUnavailable(
+            f"{_why(trouble)} It was tried for {spoken(seconds)}. 'oncue doctor --url "
+            f"{self.address.url}' looks for what is wrong."
+        )
 
     def ask_once(self, request: Call) -> bytes:
         """As `ask`, for those who repeat it themselves."""
@@ -242,6 +256,11 @@ def _passing(answer: Reply, request: Call) -> bool:
 
 def _problem_in(answer: Reply) -> Problem | None:
     return problem_of(answer.body) if answer.media_type == PROBLEM_TYPE else None
+
+
+def _why(trouble: errors.OncueError) -> str:
+    """Its text, without the advice to do what is done here."""
+    return str(trouble).removesuffix(" Try again in a moment.")
 
 
 def _broken(answer: Reply) -> bool:

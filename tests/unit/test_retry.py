@@ -174,8 +174,8 @@ def test_a_claim_that_was_only_fetched_with_others_uses_no_attempt() -> None:
     verdict = after_lapse(fetched, Q, NOW)
     assert (verdict.verb, verdict.uses_attempt) == (Verb.RECLAIM, False)
     assert verdict.detail == (
-        "Nothing was heard from the worker for 60.5 s. It had not started, and may have been fetched "
-        "together with others: no attempt is used. Due again at once."
+        "Nothing was heard from the worker for 60.5 s. It had not started, and may have been "
+        "fetched together with others: no attempt is used. Due again at once."
     )
     assert lapse_facts(fetched, verdict, NOW)["uses_attempt"] is False
     overlong = after_lapse(fetched._replace(overlong_at=NOW), Q, NOW)

@@ -23,7 +23,8 @@ BROKERS := redis-server rabbitmq-server pgbouncer
 
 help:
 	@echo 'make run                    the service on 127.0.0.1:8420, with a few jobs and what to try;'
-	@echo "                            STORE='postgresql://…': there instead of in the file oncue.db"
+	@echo "                            STORE='postgresql://…': there instead of in the file oncue.db;"
+	@echo '                            ONCUE_PORT=8421: at another port'
 	@echo 'make demo                   a job fails, a worker is killed: a demonstration of ten seconds'
 	@echo 'make test                   all tests, about 15 minutes on two cores'
 	@echo 'make test-quick             unit and contract tests without the slow ones, 90 seconds'

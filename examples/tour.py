@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 from oncue import __version__, config
+from oncue.api.server import check_free
 from oncue.cli import main as program
-from oncue.core.errors import OncueError
+from oncue.core.errors import InvalidInput, OncueError
 from oncue.core.redaction import shown_url
 from oncue.scheduler import Scheduler
 from oncue.usecases.tasks import as_job
@@ -51,13 +52,14 @@ below. Ctrl-C stops the server.
 
 def main() -> None:
     settings = config.read()
+    host, port = settings["host"].value, settings["port"].value
     try:
+        check_free(host, port)
         with Scheduler(str(settings["store"].value)) as cue:
             schedule(cue)
     except OncueError as error:
-        sys.exit(f"Error: {error}")
-    url = f"http://{settings['host'].value}:{settings['port'].value}"
-    print(told(url, settings["store"]), flush=True)
+        sys.exit(f"Error: {error.detail if isinstance(error, InvalidInput) else error}")
+    print(told(f"http://{host}:{port}", settings["store"]), flush=True)
     sys.argv[1:] = ["serve"]
     program()
 

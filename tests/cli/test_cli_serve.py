@@ -144,8 +144,14 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         other.listen()
         port = other.getsockname()[1]
         ended = run("serve", "--port", str(port), cwd=tmp_path)
+        by_variable = run("serve", cwd=tmp_path, env={"ONCUE_PORT": str(port)})
     assert ended.code == 2
-    assert f"cannot listen on 127.0.0.1:{port}" in ended.err
+    told = (
+        f"cannot listen on 127.0.0.1:{port}: Address already in use. Is another server running? "
+        "Choose another port with --port or ONCUE_PORT.\n"
+    )
+    assert ended.err == f"Error: --port: {told}"
+    assert by_variable.err == f"Error: ONCUE_PORT: {told}"
 
 
 def test_an_address_of_another_machine_is_not_blamed_on_the_port(tmp_path: Path) -> None:

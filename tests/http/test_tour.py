@@ -89,6 +89,35 @@ def test_the_lines_that_make_run_prints_work_one_after_the_other(tmp_path: Path)
     assert tour.returncode == 0, "".join(said)
 
 
+def test_the_tour_is_not_printed_at_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        ended = subprocess.run(
+            [sys.executable, str(ROOT / "examples" / "tour.py")],
+            cwd=tmp_path,
+            env={"ONCUE_PORT": str(other.getsockname()[1]), "PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+        )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("Error: cannot listen on 127.0.0.1:")
+    assert ended.stderr.endswith("Choose another port with --port or ONCUE_PORT.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "word"), [("8421", ""), ("", "ONCUE_PORT=8421"), ("8422", "ONCUE_PORT=8421")]
+)
+def test_make_run_may_be_given_a_port(tmp_path: Path, variable: str, word: str) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$ONCUE_PORT"\n')
+    python.chmod(0o755)
+    env = {"PATH": os.environ["PATH"], "ONCUE_PORT": variable}
+    command = ["make", "--old-file=.venv/installed", "run", f"BIN={tmp_path}", word]
+    ended = subprocess.run(command[: 5 if word else 4], cwd=ROOT, env=env, capture_output=True)
+    assert ended.stdout == b"8421\n"
+
+
 def test_the_curl_lines_of_the_readme_work_one_after_the_other(server: Server) -> None:
     [block] = blocks("README.md", "bash")
     lines = block.text.replace("\\\n", " ").replace("localhost:8420", server.url).splitlines()

@@ -130,6 +130,11 @@ def check_address(host: str, port: int) -> None:
     whose store does not exist yet, so that none is made in vain."""
     if not is_loopback(host):
         raise _open_to_all(host)
+    check_free(host, port)
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse an address at which nothing could listen now."""
     _listen(host, port).close()
 
 
@@ -157,8 +162,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         text = f"cannot listen on {host}:{port}: {error.strerror}."
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            todo = "Choose an address of this machine with --host."
+            todo = "Choose an address of this machine with --host or ONCUE_HOST."
             raise InvalidInput(f"{text} {todo}", "/host") from None
-        todo = "Is another server running? Choose another port with --port."
+        todo = "Is another server running? Choose another port with --port or ONCUE_PORT."
         raise InvalidInput(f"{text} {todo}", "/port") from None
     return listening

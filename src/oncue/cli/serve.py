@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os.path import abspath
 from typing import TYPE_CHECKING
 
 import click
 
+from oncue import config
 from oncue.cli import output
 from oncue.cli.app import App, refuse_json, setting, with_store
 from oncue.cli.failures import EXIT_FAILED
@@ -56,7 +59,8 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
     if app.is_missing and not engine_only:
         from oncue.api.server import check_address
 
-        check_address(host, port)
+        with _named(app):
+            check_address(host, port)
     cue = app.scheduler
     if engine_only and cue.store.describe().kind == "memory":
         raise InvalidInput(
@@ -82,7 +86,21 @@ def _http_server(app: App, host: str, port: int) -> HttpServer:
         unread_bytes=app.settings["max_unread_mib"].value * MIB,
     )
     allow_open_files(limits.connections)
-    return HttpServer(app.scheduler, host, port, limits=limits)
+    with _named(app):
+        return HttpServer(app.scheduler, host, port, limits=limits)
+
+
+@contextmanager
+def _named(app: App) -> Iterator[None]:
+    """An address that is refused is named as it was given: as an option, or as a setting."""
+    try:
+        yield
+    except InvalidInput as problem:
+        setting = app.settings.get(problem.pointer.removeprefix("/"))
+        if setting is None or setting.origin in ("default", "option"):
+            raise
+        name = config.written(setting, problem.pointer.removeprefix("/"))
+        raise InvalidInput(problem.detail, name) from None
 
 
 def _spare_collector() -> None:

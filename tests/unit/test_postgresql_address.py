@@ -7,6 +7,7 @@ from psycopg import OperationalError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import InsufficientPrivilege
 
+from oncue.core.errors import InvalidInput
 from oncue.stores.postgresql.address import PgAddress
 from oncue.stores.postgresql.database import connect_options
 from oncue.stores.postgresql.trouble import translate
@@ -23,6 +24,29 @@ from oncue.stores.postgresql.trouble import translate
 )
 def test_libpq_is_told_what_the_url_says(url: str, told: dict[str, str]) -> None:
     assert conninfo_to_dict(PgAddress.read(url).conninfo) == told
+
+
+HIDDEN = "one in the URL (not shown: it may be part of the password)"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("ada@db/jobs?pool_sise=3", "'pool_sise'. Did you mean 'pool_size'? Known are"),
+        ("ada:geheim@db/jobs?pool_sise=3", f"{HIDDEN}. Did you mean 'pool_size'? Known are"),
+        (
+            "ada:geheim@db/jobs?geheim=1&ssl_mode=require",
+            f"{HIDDEN}. Did you mean 'sslmode'? Known",
+        ),
+        ("ada:geheim@db/jobs?qq=3", f"{HIDDEN}. Known are"),
+        ("ada@db/jobs?qq=3", "'qq'. Known are"),
+    ],
+)
+def test_an_option_that_is_misspelt_is_answered_with_the_nearest(url: str, told: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        PgAddress.read(f"postgresql://{url}")
+    assert f"there is no such option: {told}" in str(refused.value)
+    assert "geheim" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from oncue.core.errors import InvalidInput
 from oncue.core.redaction import shown_url
-from oncue.core.text import quoted
+from oncue.core.text import quoted, suggestion
 
 DEFAULT_SCHEMA = "oncue"
 POOL_SIZE = 10
@@ -76,15 +76,15 @@ def _check_options(url: str, names: list[str]) -> None:
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     unknown = [name for name in names if name not in known]
     if unknown:
-        # In a URL with a password it may be a piece of that.
-        which = (
-            quoted(unknown[0])
-            if shown_url(url) == url
-            else "one in the URL (not shown: it may be part of the password)"
-        )
+        # In a URL with a password it may be a piece of that: then only a known one is named.
+        near = next(filter(None, (suggestion(name, known | _OURS) for name in unknown)), "")
+        which = "one in the URL (not shown: it may be part of the password)"
+        if shown_url(url) == url:
+            which, near = quoted(unknown[0]), suggestion(unknown[0], known | _OURS)
         ours = ", ".join(sorted(_OURS))
         raise InvalidInput(
-            f"there is no such option: {which}. Known are {ours}, and those of libpq.", "/store"
+            f"there is no such option: {which}.{near} Known are {ours}, and those of libpq.",
+            "/store",
         )
 
 

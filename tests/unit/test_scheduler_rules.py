@@ -76,8 +76,9 @@ def test_an_event_further_ahead_than_a_week_is_refused_unless_it_is_allowed(
     now = to_datetime(cue.clock.now())
     week, beyond = now + timedelta(days=7), now + timedelta(days=7, microseconds=1)
     cue.publish(cron(week.isoformat()))
-    with pytest.raises(InvalidInput, match="as far ahead as an event may lie"):
+    with pytest.raises(InvalidInput, match="as far ahead as an event may lie") as refused:
         cue.publish(cron(beyond.isoformat()))
+    assert str(refused.value).endswith("or raise events_ahead_seconds.")
     cue.bounds = Bounds(ahead_seconds=8 * 86_400)
     cue.publish(cron(beyond.isoformat()))
 

@@ -104,7 +104,8 @@ def read_event(fields: object, latest: Stamp, pointer: str = "") -> Event:
     if stamp > latest:
         raise InvalidInput(
             f"lies after {stamps.render(latest)}, which is as far ahead as an event may lie: one "
-            "stray event would block its rules until then. Correct the sender's clock.",
+            "stray event would block its rules until then. Correct the time, or the clock that it "
+            "was read from; or raise events_ahead_seconds.",
             f"{pointer}/eventTimestamp",
         )
     named = _required(fields, "eventResourceId", pointer)

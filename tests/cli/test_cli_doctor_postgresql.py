@@ -278,10 +278,16 @@ def test_slots_without_a_reader_and_prepared_transactions(
 def test_more_processes_than_the_server_has_connections_for(db: PgDatabase) -> None:
     [found] = findings._connections(db, lambda: 2)
     assert found.level == "ok"
-    assert "of 297 are in use; 2 processes of oncue with up to 12" in found.text
-    assert "may have 24." in found.text
+    assert "are in use, of 297 that the role may open (max_connections without the" in found.text
+    assert found.text.endswith(
+        "; 2 processes of oncue run on this store; each may open 12 (pool_size and 2), together 24."
+    )
+    [found] = findings._connections(db, lambda: 0)
+    assert found.text.endswith(
+        "; no process of oncue runs on this store; each may open 12 (pool_size and 2)."
+    )
     [found] = findings._connections(db, lambda: 25)
-    assert (found.level, "may have 300: more than there are" in found.text) == ("warn", True)
+    assert (found.level, "together 300: more than there are" in found.text) == ("warn", True)
     assert "Lower pool_size" in found.todo
 
 
@@ -294,7 +300,8 @@ def test_a_role_that_may_have_a_few_connections_only(db: PgDatabase) -> None:
     with new_role("ALTER ROLE {role} CONNECTION LIMIT 5") as role:
         [found] = few(url_of(db.address.schema, role, pool_size="2"))
         assert found.level == "warn"
-        assert " of 5 are in use; 2 processes of oncue with up to 4" in found.text
+        assert "are in use, of 5 that the role may open" in found.text
+        assert "2 processes of oncue run on this store; each may open 4" in found.text
 
 
 @pytest.mark.parametrize(
@@ -328,6 +335,8 @@ def test_tables_that_are_not_there_are_told_and_stay_missing(tmp_path: Path) -> 
     for command in (["doctor"], ["queues", "list"], ["jobs", "list"], ["top"]):
         ended = run(*command, "--store", url, cwd=tmp_path)
         assert ended.code in (1, 5)
-        assert "there are no tables of oncue (named by --store)" in ended.out + ended.err
-        assert "'oncue migrate'" in ended.out + ended.err
+        assert (
+            f": there are no tables of oncue in schema {schema_of(url)} of this database. The URL "
+            "is from --store: correct it, or run 'oncue migrate' with it."
+        ) in ended.out + ended.err
     assert do(f"SELECT to_regnamespace('{schema_of(url)}')") == [(None,)]

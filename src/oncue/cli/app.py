@@ -162,8 +162,13 @@ class App:
         origin = "the default" if store.origin == "default" else f"named by {by}"
         todo = "Name the right one with --store or ONCUE_STORE; adding a first job creates it."
         if self.file is None:
-            place = f"{self.shown_place}: there are no tables of oncue"
-            return f"{place} ({origin}). Name the right one, or run 'oncue migrate'."
+            from oncue.stores.postgresql.address import PgAddress
+
+            schema = PgAddress.read(self.place).schema
+            return (
+                f"{self.shown_place}: there are no tables of oncue in schema {schema} of this "
+                f"database. The URL is from {by}: correct it, or run 'oncue migrate' with it."
+            )
         from oncue.stores.sqlite.connection import has_remains
         from oncue.stores.sqlite.presence import steps
 

@@ -224,9 +224,13 @@ def _connections(db: PgDatabase, nodes: Callable[[], int]) -> Iterator[DoctorFin
     found, each = health.connections(db), db.address.pool_size + BESIDE_POOL
     count = nodes()
     need = count * each
+    runs = "processes of oncue run" if count > 1 else "process of oncue runs"
+    together = f", together {need}" if count > 1 else ""
     text = (
-        f"{found.used} of {found.allowed} are in use; {_processes(count)} of "
-        f"oncue with up to {each} (pool_size and {BESIDE_POOL}) may have {need}"
+        f"{found.used} are in use, of {found.allowed} that the role may open (max_connections "
+        "without the reserved ones, or a lower limit of the role or the database); "
+        f"{count or 'no'} {runs} on this store; each may open {each} (pool_size and "
+        f"{BESIDE_POOL}){together}"
     )
     more = "raise max_connections (or the limit of the role or the database)"
     if need > found.allowed:
@@ -237,10 +241,6 @@ def _connections(db: PgDatabase, nodes: Callable[[], int]) -> Iterator[DoctorFin
         yield warn(f"{text}. Soon none is left.", todo)
     else:
         yield ok(f"{text}.")
-
-
-def _processes(count: int) -> str:
-    return f"{count} process" + ("" if count == 1 else "es")
 
 
 def _notices(store: PgStore) -> Iterator[DoctorFinding]:

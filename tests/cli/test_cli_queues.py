@@ -134,7 +134,7 @@ def test_a_dry_run_changes_nothing(place: Path) -> None:
         (["--poison-after", "101"], "--poison-after: must be a whole number from 0 to 100; 0 for"),
         (["--concurrency", "0"], "--concurrency: must be a whole number from 1 to 100,000"),
         (["--lease", "none"], "--lease: 'none' is not a length of time"),
-        (["--retention", "forever"], "such as PT15M, or none."),
+        (["--retention", "eternity"], "such as PT15M, or forever."),
     ],
 )
 def test_wrong_settings_are_refused(
@@ -143,6 +143,15 @@ def test_wrong_settings_are_refused(
     ended = run("queues", "set", "mail", *options, *dry_run, cwd=place)
     assert ended.code == 2
     assert told in ended.err
+
+
+@pytest.mark.parametrize("typed", ["none", "forever", "for ever", "For Ever"])
+def test_a_length_without_end_may_be_typed_as_it_is_shown(place: Path, typed: str) -> None:
+    run("queues", "set", "mail", "--timeout", "1h", cwd=place)
+    ended = run("queues", "set", "mail", "--retention", typed, "--timeout", typed, cwd=place)
+    assert (ended.code, ended.err) == (0, "")
+    assert re.search("retention +7 d +for ever", ended.out)
+    assert re.search("timeout +60 min +none", ended.out)
 
 
 def test_a_wrong_name_is_refused(place: Path) -> None:

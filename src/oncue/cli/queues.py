@@ -96,7 +96,7 @@ def show(app: App, name: str) -> None:
 @click.option(
     "--retention",
     type=LENGTH_OR_NONE,
-    help="How long finished jobs are kept; none: for ever. Default: 7d.",
+    help="How long finished jobs are kept; none or forever: without end. Default: 7d.",
 )
 @click.option(
     "--poison-after",
@@ -118,7 +118,7 @@ def set_(app: App, /, name: str, dry_run: bool, **given: str | int | float | Non
 
     $ oncue queues set mail --max-attempts 5 --lease 30s
     $ oncue queues set sms --rate 20 --concurrency 4
-    $ oncue queues set audit --sink log: --retention none --dry-run
+    $ oncue queues set audit --sink log: --retention forever --dry-run
     """
     check_queue_name(name, "NAME")
     app.may_create = True

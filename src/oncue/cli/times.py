@@ -65,8 +65,10 @@ def read_length(text: str, option: str, else_: str = "") -> float:
 
 
 def length_or_none(text: str, option: str) -> float | str:
-    """The same, where `none` means without end."""
-    return "none" if text.lower() == "none" else read_length(text, option, ", or none")
+    """The same, where `none` means without end, as does `forever`: so it is shown."""
+    if "".join(text.lower().split()) in ("none", "forever"):
+        return "none"
+    return read_length(text, option, ", or forever")
 
 
 def read_number(text: str, option: str) -> int | float | str:

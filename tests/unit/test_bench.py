@@ -247,9 +247,14 @@ def test_a_part_that_the_store_does_not_have_is_refused(store, work, said, capsy
 
 def test_a_part_of_another_store_can_be_chosen(monkeypatch):
     seen = []
-    monkeypatch.setattr(command, "run", lambda *asked: seen.append(asked[1]) or _report())
+
+    def run(sizes, only, progress, store):
+        seen.append((only, store))
+        return _report()
+
+    monkeypatch.setattr(command, "run", run)
     command.main(["--store", "sqs", "--only", "W13"])
-    assert seen == [["W13"]]
+    assert seen == [(["W13"], "sqs")]
 
 
 def test_a_measurement_that_fails_says_why():

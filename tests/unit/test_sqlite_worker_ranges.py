@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,6 +122,57 @@ def test_counting_them_leaves_them_one_record(store: SqliteStore) -> None:
     store.insert([NewJob("urgent", "q", NOW, b"{}", 9, NOW)], NOW)
     counts = store.stats("q").counts
     assert (counts[State.DISPATCHED], counts[State.SCHEDULED]) == (LEAST, 2)
+
+
+def test_a_batch_that_is_taken_while_a_reader_splits_another_is_split_too(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(store, LEAST)
+    take(store, LEAST)
+    store.insert([NewJob(f"more-{n:05}", "q", NOW, b"{}", 0, NOW) for n in range(LEAST)], NOW)
+    other = SqliteStore(store.db.path, FakeClock())
+    write = store.db.write
+
+    def then_another_is_taken(*args: Any, **kwargs: Any) -> Any:
+        answer = write(*args, **kwargs)
+        monkeypatch.setattr(store.db, "write", write)
+        assert len(take(other, LEAST)) == LEAST
+        return answer
+
+    monkeypatch.setattr(store.db, "write", then_another_is_taken)
+    assert store.live_count() == 2 * LEAST
+    other.close()
+
+
+def test_a_put_off_job_that_comes_among_them_is_taken_by_the_next_claim(
+    store: SqliteStore,
+) -> None:
+    store.insert([NewJob("busy", "q", NOW, b"{}", 5, NOW)], NOW)
+    [[busy]] = store.claim([Q], [Taker("bob", 1)], NOW, nonce="m")
+    back = Settlement(busy.id, busy.epoch, Verb.RELEASE, error="busy", put_off=True)
+    store.settle([back], NOW)
+    add(store, LEAST)
+    take(store, LEAST)
+    later = NOW + 5_000
+    store.insert([NewJob("low", "q", later, b"{}", 0, later)], later)
+    [[claimed]] = store.claim([Q], [Taker("bob", 1)], later, nonce="o")
+    assert claimed.id == "busy"
+
+
+@pytest.mark.parametrize("by", ["amend", "replace"])
+def test_a_job_that_a_change_brings_among_them_is_shown_as_waiting(
+    store: SqliteStore, by: str
+) -> None:
+    store.insert([NewJob("later", "q", NOW + 9_000, b"{}", 0, NOW, key="k")], NOW)
+    add(store, LEAST)
+    take(store, LEAST)
+    if by == "amend":
+        job = store.change(["later"], JobChange(ChangeVerb.AMEND, due_at=NOW), NOW).first
+    else:
+        new = NewJob("new", "q", NOW, b"2", 0, NOW, key="k", replace=True)
+        job = store.insert([new], NOW)[0].job
+    assert job is not None
+    assert (job.id, job.state) == ("later", State.SCHEDULED)
 
 
 def test_whether_they_should_stop_is_only_read(store: SqliteStore) -> None:

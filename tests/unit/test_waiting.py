@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -84,6 +87,40 @@ def test_a_clock_that_is_set_forward_is_noticed_while_somebody_waits(
 
     awaited, taken = asyncio.run(waited())
     assert taken == awaited
+
+
+def test_after_the_clock_was_set_back_waiting_requests_look_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("oncue.api.waiting.CLOCK_SECONDS", 0.01)
+
+    async def waited() -> None:
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        clock = FakeClock()
+        with Scheduler(MemoryStore(clock), clock=clock) as cue:
+            waiting = Waiting(AsyncScheduler(cue))
+            cue.schedule(queue="left", delay=3_600)
+            asking = asyncio.create_task(waiting.claim(WISH, 60.0, never))
+            while waiting._timer is None:  # it has not looked yet
+                await asyncio.sleep(0)
+            looks: list[object] = []
+            monkeypatch.setattr(waiting, "_sweep", partial(_noted, waiting._sweep, looks))
+            clock.set(clock.now() - 3_600_000)
+            async with asyncio.timeout(10):
+                while not looks:
+                    await asyncio.sleep(0)
+            waiting.close()
+            assert await asking == []
+            await waiting.idle()
+
+    asyncio.run(waited())
+
+
+async def _noted(call: Callable[[], Coroutine[Any, Any, None]], calls: list[object]) -> None:
+    calls.append(call)
+    await call()
 
 
 def test_whoever_waits_is_let_go_when_it_closes() -> None:

@@ -273,6 +273,63 @@ def test_a_clock_that_is_set_forward_is_noticed_while_a_worker_rests(
     thread.join(SOON)
 
 
+def test_after_the_clock_was_set_back_a_worker_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it knew of the queues may be wrong: a rate begins again, for example."""
+    monkeypatch.setattr("oncue.worker.worker.SUPERVISE_SECONDS", 0.01)
+    clock, resting, looked = FakeClock(), threading.Event(), threading.Event()
+    cue = Scheduler(MemoryStore(clock), clock=clock)
+    cue.handler("q")(lambda job: None)
+    cue.schedule(queue="q", delay=3_600)
+    worker = Worker(cue)
+    rest, claim = worker._source.rest, worker._source.claim
+
+    def begin(*args: Any) -> None:
+        resting.set()
+        rest(*args)
+
+    def look(*args: Any, **kwargs: Any) -> Any:
+        if resting.is_set():
+            looked.set()
+        return claim(*args, **kwargs)
+
+    monkeypatch.setattr(worker._source, "rest", begin)
+    monkeypatch.setattr(worker._source, "claim", look)
+    thread = in_background(worker.run)
+    assert resting.wait(SOON)
+    clock.set(clock.now() - 3_600_000)
+    assert looked.wait(SOON / 2)
+    worker.stop()
+    thread.join(SOON)
+
+
+@pytest.mark.parametrize("batch", [None, 5])
+@pytest.mark.parametrize("happens", ["stop", "lease over"])
+def test_no_handler_is_begun_once_the_worker_was_stopped_or_has_lost_the_claim(
+    monkeypatch: pytest.MonkeyPatch, batch: int | None, happens: str
+) -> None:
+    """As after SIGTERM, or after the process stood still, right after the claim."""
+    clock = FakeClock()
+    cue = Scheduler(MemoryStore(clock), clock=clock)
+    began: list[object] = []
+    cue.handler("q", batch=batch)(began.append)
+    job = cue.schedule(queue="q")
+    worker = Worker(cue)
+    claim = worker._source.claim
+
+    def then(*args: Any, **kwargs: Any) -> Any:
+        claimed = claim(*args, **kwargs)
+        if happens == "stop":
+            worker.stop()
+        else:
+            clock.advance(61)
+        return claimed
+
+    monkeypatch.setattr(worker._source, "claim", then)
+    assert worker.step()
+    assert began == []
+    assert (cue.job(job.id).state, cue.job(job.id).attempt) == (State.SCHEDULED, 0)
+
+
 def test_a_handler_that_outlives_the_grace_learns_that_its_job_was_handed_back() -> None:
     cue = Scheduler("memory:")
     begun, go = threading.Event(), threading.Event()

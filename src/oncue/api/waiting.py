@@ -22,10 +22,11 @@ from oncue.core.moment import LATEST, Moment
 from oncue.core.polling import about
 from oncue.core.sharing import Taker
 from oncue.engine.claiming import Claiming
+from oncue.engine.wall_clock import WallClock
 from oncue.usecases.reporting import CLAIM_LIMIT, claim_together
 
 FLOOR_SECONDS = 30.0  # news gets lost: look at all queues again at least so often
-CLOCK_SECONDS = 2.0  # a wall clock that was set forward is noticed so soon
+CLOCK_SECONDS = 2.0  # so soon is noticed that the wall clock was set
 SHORTEST_SECONDS = 0.0005  # uvloop's timers may be early by half as much
 BUSY_SHARE = 0.3  # of how long others rest: one look is for all who wait here
 TROUBLE_MS = 1000  # the store is away
@@ -61,6 +62,7 @@ class Waiting:
         self._next_at: dict[str, Moment] = {}  # when each of them may have work
         self._timer: asyncio.TimerHandle | None = None
         self._looked = self._clock.monotonic()  # everywhere
+        self._wall_clock = WallClock(self._clock)
         self._sweeping = False
         self._unanswered: _Shared | None = None  # it is not known whether it was applied
         self._turn = 0
@@ -208,7 +210,8 @@ class Waiting:
             self._timer = asyncio.get_running_loop().call_later(rest, self._look)
 
     def _look(self) -> None:
-        if self._clock.monotonic() - self._looked >= FLOOR_SECONDS:
+        was_set = self._wall_clock.was_set()
+        if was_set or self._clock.monotonic() - self._looked >= FLOOR_SECONDS:
             self._looked = self._clock.monotonic()
             self._next_at = dict.fromkeys(self._next_at, 0)
         self._set_timer()

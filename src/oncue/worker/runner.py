@@ -70,7 +70,7 @@ class Runner:
         if batch.handler.batch is None:
             self._run_each(batch, call)
         else:
-            _run(batch, take_all(batch.pending), call)
+            self._run_together(batch, call)
         batch.hand_back(take_all(batch.pending))
         batch.settle()
 
@@ -93,6 +93,16 @@ class Runner:
                 flushed = monotonic()
         if ran:
             self._resize(batch, (monotonic() - began) / ran)
+
+    def _run_together(self, batch: RunningBatch, call: Call) -> None:
+        jobs = take_all(batch.pending)
+        if not jobs:
+            return  # taken away and handed back meanwhile
+        # The first tells of all how long its claim is trusted: they were claimed together.
+        if self._alarm.stopped or jobs[0].lost or any(map(_WHY_LOST, jobs)):
+            batch.hand_back(jobs)
+        else:
+            _run(batch, jobs, call)
 
     def _resize(self, batch: RunningBatch, seconds_each: float) -> None:
         """Take as many next time as fit in a batch's time and memory, but at most four times as

@@ -98,7 +98,8 @@ class Worker:
                 while not self._alarm.stopped:
                     self._start_threads()
                     if self._wall_clock.was_set():
-                        self._alarm.wake()  # the rest under way was planned by the old time
+                        self._expect(None, 0)  # these moments and the rest are of the old time
+                        self._alarm.wake()
                     with suppress(Empty):
                         self._ended.get(timeout=SUPERVISE_SECONDS)
                         self.stop()

@@ -90,6 +90,7 @@ class SqliteChanges(StorePart):
             "target": change.queue,
         }
         changed = self._changed(tx, change.verb, params | sought)
+        worker_ranges.split(tx, "around", sought)  # a job may have come into another range
         left = {at: job_id for at, job_id in enumerate(job_ids) if job_id not in changed}
         whys: dict[str, NotChanged | None] = {}
         if left:

@@ -59,10 +59,13 @@ class SqliteClaims(StorePart):
                 return held
             most = sum([taker.limit for taker in takers])
             named = {queue.name: queue for queue in queues}
+            ready = {}
             for name in named:
-                # Other jobs that have come into it can be taken.
+                # Other jobs that have come into it can be taken, also put-off ones that come now.
                 worker_ranges.split(tx, "joined", {"queue": name})
-            ready = {name: make_ready(self.db, tx, name, most, now, now) for name in named}
+                ready[name] = make_ready(self.db, tx, name, most, now, now)
+                if ready[name].held and worker_ranges.split(tx, "joined", {"queue": name}):
+                    ready[name] = make_ready(self.db, tx, name, most, now, now)
             taking = Taking(tx, now, named, ready)
             taken = taking.take_all(takers, nonce)
             self.db.expected.update(dict.fromkeys(taking.spend(), 0))

@@ -151,6 +151,7 @@ class SqliteJobs(StorePart):
         if kind == "replaced":
             change = {"due_at": job.due_at, "payload": job.payload, "now": now}
             tx.execute(SQL["replace"], params | change)
+            worker_ranges.split(tx, "around", {"ids": rows.texts(holder)})
             existing = rows.job(rows.first(tx, SQL["get"], params))
         return Clash(kind, existing)
 

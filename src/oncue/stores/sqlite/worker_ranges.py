@@ -31,6 +31,7 @@ OF_NO_WORKER: Mapping[str, None] = {"nonce": None, "ns": None, "jobs_digest": No
 HIDE = rows.load("claims")["hide"]
 LEAST = 100  # jobs; fewer are claimed one by one
 MOST = 10_000  # jobs; other claims of the queue walk through the range
+TRIES = 10  # of a read: after each split, another process may take the next batch before it
 
 
 class WholeRange(NamedTuple):
@@ -77,18 +78,19 @@ def reading(
     """A connection for reading. The ranges of workers that a statement finds are split before.
     `to_show`: if nothing can be written now, jobs are read as they are, without workers and leases.
     """
-    with db.reading() as tx:
-        are_any = rows.first(tx, SQL[which], params) is not None
-        if not are_any:
-            yield tx
-    if are_any:
+    for _ in range(TRIES):
+        with db.reading() as tx:
+            if rows.first(tx, SQL[which], params) is None:
+                yield tx
+                return
         try:
             db.write(lambda tx: split(tx, which, params))
         except StoreError:
             if not to_show:
                 raise
-        with db.reading() as tx:
-            yield tx
+            break
+    with db.reading() as tx:
+        yield tx
 
 
 def next_lapse(tx: rows.Tx) -> Moment | None:

@@ -173,6 +173,23 @@ def test_what_has_been_due_longer_than_its_moment_goes_first(desk: Desk, stuck: 
 
 
 @pytest.mark.one_shard
+def test_that_is_so_while_batches_are_in_flight(desk: Desk) -> None:
+    stuck = [desk.add(f"stuck-{n}", queue="d", due_in=-5) for n in range(3)]
+    by_range(desk, *stuck)
+    good = [desk.add(queue="d", due_in=0.001 * n) for n in range(6)]
+    desk.clock.advance(0.2)
+    flying = [desk.claim_range(limit=2)]
+    order = ids(flying[0].jobs)
+    desk.clock.advance(2)
+    for _ in range(3):
+        flying.append(desk.claim_range(limit=2, in_flight=flying))
+        order += ids(flying[-1].jobs)
+        assert desk.settle_range(flying.pop(0), left=len(flying[-1].jobs))
+    assert order[:6] == good
+    assert set(order[6:]) <= set(stuck)
+
+
+@pytest.mark.one_shard
 def test_a_better_priority_goes_first_although_others_have_been_due_longer(desk: Desk) -> None:
     desk.add("urgent", queue="d", due_in=-1, priority=8)
     by_range(desk, "urgent")

@@ -55,6 +55,13 @@ def house(desk: Desk) -> Desk:
     return desk
 
 
+def test_what_is_gone_is_not_exported(desk: Desk) -> None:
+    desk.complete(desk.take(queue=FLEETING))
+    desk.complete(desk.take("remembered", queue=FLEETING, digest=b"d"))
+    desk.fail(desk.take(queue=FLEETING))
+    assert [dumped.job.id for dumped in exported(desk.store, 3)] == ["remembered"]
+
+
 def test_everything_is_exported_once_page_by_page(house: Desk) -> None:
     ids = [dumped.job.id for dumped in exported(house.store, 3)]
     assert len(ids) == len(set(ids)) == 11

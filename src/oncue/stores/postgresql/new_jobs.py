@@ -51,6 +51,7 @@ from oncue.stores.postgresql.tx import Asked, PgTx
 COPY_FROM = 200  # jobs of one call from which on COPY is faster than an INSERT
 PATIENCE_MS = 100  # for which new jobs that are stored together wait for a transaction of others
 REPLACED_AT_ONCE = 400  # jobs, by one transaction: dispatchers of their shards wait for it
+KEPT_SECONDS = 60  # far longer than a call is repeated
 QUEUE_LOCK = -1
 """Stands for a shard: the lock that keeps a queue from being deleted."""
 OUTBOX_LOCK = -2
@@ -99,10 +100,11 @@ class PgNewJobs(PgPart):
                 return self.db.write(partial(self._copy, jobs))
             except errors.UniqueViolation:  # of a call that is repeated: see below
                 pass
-        # Without history, a job that was stored may be delivered and gone before the repetition of
-        # a call whose answer got lost, which must not store it again.
-        keeps = all(self._settings.queue(name).keeps_history for name in set(map(_QUEUE, jobs)))
-        run = self.db.once if keeps else self.db.write
+        # Where finished jobs are soon removed, a job may be delivered and gone before a call whose
+        # answer got lost is repeated: that must not store it again.
+        kept = [self._settings.queue(name).retention_seconds for name in set(map(_QUEUE, jobs))]
+        stays = all(one is None or one >= KEPT_SECONDS for one in kept)
+        run = self.db.once if stays else self.db.write
         return run(partial(self._insert, jobs, patience_ms=PATIENCE_MS))
 
     def _copy(self, jobs: Sequence[NewJob], tx: PgTx) -> list[str]:

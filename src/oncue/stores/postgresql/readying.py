@@ -17,7 +17,7 @@ from oncue.stores.postgresql import records
 from oncue.stores.postgresql.jobs import PgJobs
 from oncue.stores.postgresql.known_lines import FULL_LOOK_SECONDS, LONGEST_SECONDS, SHARE
 from oncue.stores.postgresql.settings import QueueRow, queue_row, rows_of
-from oncue.stores.postgresql.shards import LineHead, PgRange, lines
+from oncue.stores.postgresql.shards import LineHead, PgRange, first_outside, lines
 from oncue.stores.postgresql.tx import Asked, PgTx
 
 EXPIRED_AT_ONCE = 500  # jobs that are cancelled by one look
@@ -121,6 +121,7 @@ class PgReadying(PgJobs):
         rows = {row[0]: queue_row(*row) for row in queues}
         if not limited and any(row.queue.is_limited for row in rows.values()):
             rows = rows_of(tx, list(names), lock=True)
+            ranges = tx.rows(*first[-1])  # as they are now that nobody else takes jobs
         looks = {}
         found = zip(names, rest[::3], rest[1::3], rest[2::3], strict=True)
         for name, firsts, returning, [[expired]] in found:
@@ -154,7 +155,7 @@ class PgReadying(PgJobs):
         if room.most and expired and self._expire_due(tx, name, until, now):
             found, changed = lines(tx, name), True
         if room.most and returning:
-            waiting = [line for line in found if not _is_covered(line, ranges)]
+            waiting = first_outside(tx, name, found, ranges)
             ahead = [one for one in (first, *waiting) if one is not None and one.due_at <= now]
             if self._bring_back(tx, name, returning, min(ahead, key=_PLACE, default=None), now):
                 found, changed = lines(tx, name), True
@@ -237,7 +238,3 @@ class PgReadying(PgJobs):
 
 def _bucket(name: str, bucket: Bucket) -> Asked:
     return "queues", "put_bucket", {"name": name, "turns": bucket.turns, "filled_at": bucket.at}
-
-
-def _is_covered(line: LineHead, ranges: Sequence[PgRange]) -> bool:
-    return any(one.shard == line.shard and one.covers(line.place) for one in ranges)

@@ -5,7 +5,8 @@ SELECT {jobs.columns}, j.total FROM (
     sum(j.size) OVER (ORDER BY j.id ROWS UNBOUNDED PRECEDING) - j.size AS before
   FROM (
     SELECT j.*, octet_length(j.payload) + coalesce(octet_length(j.result), 0) + j.result_bytes AS size
-    FROM oncue.jobs AS j WHERE j.id > :after ORDER BY j.id LIMIT :limit) AS j) AS j
+    FROM oncue.jobs AS j WHERE j.id > :after AND NOT (j.hidden AND j.digest IS NULL)
+    ORDER BY j.id LIMIT :limit) AS j) AS j
 WHERE j.before < :room
 ORDER BY j.id;
 

@@ -135,7 +135,7 @@ def _served(place: Place) -> str:
         if place.kind == "postgresql":  # the server of the tests is not durable
             told = place.run("doctor", "--json", code=1).json
             [found] = [one["text"] for one in told["findings"] if one["name"] == "connections"]
-            assert "; 1 process of oncue with up to 12" in found
+            assert "; 1 process of oncue runs on this store; each may open 12" in found
         serving.send_signal(signal.SIGTERM)
         assert serving.wait(PATIENCE_SECONDS) == 0
         assert serving.stderr is not None

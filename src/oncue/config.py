@@ -175,6 +175,26 @@ def written(value: Value, name: str) -> str:
     return f"{FILE}: {name}" if value.origin == FILE else value.origin
 
 
+class FileSecrets(NamedTuple):
+    """Settings of `oncue.toml` that have something in them that others should not see."""
+
+    names: list[str]
+    mode: int
+    """Of the file: who may read it."""
+
+    @property
+    def are_exposed(self) -> bool:
+        """Whether others than the owner of the file may read it."""
+        return bool(self.mode & 0o044)
+
+
+def secrets_in_file(folder: Path | None = None) -> FileSecrets:
+    path = (folder or Path.cwd()) / FILE
+    found = _from_file(path)
+    names = [name for name, one in found.items() if one.shown(_BY_NAME[name]) != one.value]
+    return FileSecrets(names, path.stat().st_mode if names else 0)
+
+
 def store_options(url: str | None) -> tuple[str, ...] | None:
     """The options with which a command finds the store of a program, to be printed. None: no
     command finds it, as it is in memory, or was not named by a URL."""

@@ -352,3 +352,28 @@ def test_the_option_is_not_recommended_for_a_worker_whose_module_names_the_store
         "Give commands that are named here the same --store, but not 'oncue worker': the "
         "Scheduler in its module names the store.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [("store = 'postgresql://oncue:geheim@127.0.0.1:1/jobs'", "store"), ("token = 'a'", "token")],
+)
+@pytest.mark.parametrize(("mode", "level"), [(0o644, "warn"), (0o640, "warn"), (0o600, "ok")])
+def test_a_password_in_a_file_of_settings_that_others_can_read(
+    place: Path, line: str, names: str, mode: int, level: str
+) -> None:
+    (place / "oncue.toml").write_text(f"{line}\n")
+    (place / "oncue.toml").chmod(mode)
+    ended = run("doctor", "--json", "--store", "sqlite:///oncue.db", cwd=place)
+    [found] = [one for one in ended.json["findings"] if one["name"] == "settings"]
+    assert (found["level"], found["todo"]) == (
+        level,
+        "Run: chmod 600 oncue.toml" if level == "warn" else "",
+    )
+    assert found["text"].startswith(f"oncue.toml has a password or a token in it ({names})")
+    assert "geheim" not in ended.out + ended.err
+
+
+def test_a_file_of_settings_without_a_password_may_be_read_by_all(place: Path) -> None:
+    (place / "oncue.toml").write_text("store = 'sqlite:///oncue.db'\n")
+    assert "settings" not in levels(run("doctor", "--json", cwd=place).json)

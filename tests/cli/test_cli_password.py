@@ -133,3 +133,15 @@ def test_a_password_that_the_server_refuses(tmp_path: Path) -> None:
             for ended in told(command, url, tmp_path):
                 assert ended.code in (1, 5)
                 assert "password authentication failed for user" in ended.out + ended.err
+
+
+def test_a_password_on_the_command_line_is_said_to_be_visible(tmp_path: Path) -> None:
+    note = "Note: the list of processes shows the password in --store to all users of this machine."
+    for arguments in (("config", "show", "--store", AWAY), ("--store", AWAY, "config", "show")):
+        ended = silent(run(*arguments, cwd=tmp_path))
+        assert ended.err.startswith(note)
+        assert ended.err.count("\n") == 1
+    for env in ({"ONCUE_STORE": AWAY}, {"ONCUE_STORE": "postgresql://oncue@127.0.0.1:1/jobs"}):
+        assert run("config", "show", cwd=tmp_path, env=env).err == ""
+    ended = run("config", "show", "--store", "postgresql://oncue@127.0.0.1:1/jobs", cwd=tmp_path)
+    assert ended.err == ""

@@ -56,6 +56,10 @@ COMMANDS = {
     "completion": "oncue.cli.completion:completion",
 }
 
+_VISIBLE = (
+    "Note: the list of processes shows the password in --store to all users of this machine. "
+    "docs/postgresql.md, The password, names better places for it."
+)
 Cue: TypeAlias = "Scheduler | Client"
 Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
@@ -77,6 +81,8 @@ class App:
         if self._given.keys() >= {"store", "url"}:
             raise click.UsageError("--store and --url name two places; give one of them.")
         self.settings = config.read(self._given)
+        if name == "store" and shown_url(value) != value:
+            click.echo(_VISIBLE, err=True)
 
     @property
     def url(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import click
@@ -30,6 +31,7 @@ def doctor(app: App, quota: bool) -> None:
     DynamoDB at the table, its index, its time to live, and at shards that have too much to do; of
     PostgreSQL at the server's version and durability, the rights of the role, indexes, connections,
     and at what holds back vacuum.
+    Also at who can read a password in oncue.toml.
     With --url it looks at the server instead: whether it can be reached and is ready, what the
     token allows, its clock, and what runs and waits there. The exit code is 1 if there are errors;
     warnings do not change it.
@@ -41,6 +43,7 @@ def doctor(app: App, quota: bool) -> None:
     if quota and app.url is not None:
         raise click.UsageError("--quota needs the store itself: give --store instead of --url.")
     facts, checks = _examine_store(app, quota) if app.url is None else _examine_server(app)
+    checks = chain(checks, checked({"settings": findings.secrets()}))
     # One after the other: a check may have to wait for what an earlier one has found.
     found = [one if app.as_json else _shown(one) for one in checks]
     levels = [one.level for one in found]

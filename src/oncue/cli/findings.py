@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oncue import __version__
+from oncue import __version__, config
 from oncue.cli import output
 from oncue.cli.app import Cue
 from oncue.cli.nodes import runs
@@ -83,6 +83,18 @@ def store(facts: dict[str, Any]) -> Iterator[DoctorFinding]:
         where = f" table {facts['table']}" if "table" in facts else where
         where = f" {facts['place']}" if "place" in facts else where
         yield ok(f"{facts['kind']}{where} answers.")
+
+
+def secrets() -> Iterator[DoctorFinding]:
+    """In the file of settings. Nothing is found if it has none."""
+    found = config.secrets_in_file()
+    if not found.names:
+        return
+    text = f"{config.FILE} has a password or a token in it ({', '.join(found.names)})"
+    if found.are_exposed:
+        yield warn(f"{text}, and other users can read it.", f"Run: chmod 600 {config.FILE}")
+    else:
+        yield ok(f"{text}; only its owner can read it.")
 
 
 def disk(path: Path) -> Iterator[DoctorFinding]:

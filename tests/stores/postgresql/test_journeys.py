@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from oncue.core.event import Bounds, Event, EventType
 from oncue.core.job import NewJob
 from oncue.core.lifecycle import Verb
 from oncue.core.queue import Queue
+from oncue.core.rule import read_rule
+from oncue.core.stamp import of_moment
+from oncue.stores.postgresql.tx import Asked, PgTx
+from oncue.stores.relational import publication
 from tests.contract.desk import DELIVERY, FLEETING, Desk, Q, settlement
 from tests.stores.postgresql.faults import store_of
 from tests.stores.postgresql.journeys import counted
@@ -136,6 +141,32 @@ def test_jobs_of_one_call_are_kept_and_replaced_in_their_order(desk: Desk) -> No
     clashes = desk.insert([*jobs, desk.new("c", **by_key)])
     assert [clash.kind for clash in clashes.values()] == ["existing", "replaced", "existing"]
     assert [clash.job.payload for clash in clashes.values()][1:] == [2, 2]
+
+
+@pytest.mark.parametrize(("events", "looks"), [(1, [40]), (3, [120, 80, 40])])
+def test_rules_that_an_event_matches_are_not_looked_for_again_and_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, events: int, looks: list[int]
+) -> None:
+    """However many transactions decide on it: here ten rules each."""
+    monkeypatch.setattr(publication, "DECISIONS_AT_ONCE", 10)
+    for n in range(40):
+        needs = [{"type": "TABLE", "resourceId": name, "lifeDuration": 0} for name in ("T", f"{n}")]
+        desk.store.put_rule(read_rule(f"rule-{n:02}", needs), desk.now)
+    found: list[int] = []
+    together = PgTx.together
+
+    def noted(tx: PgTx, *asked: Asked) -> list[list[Any]]:
+        answers = together(tx, *asked)
+        both = zip(asked, answers, strict=True)
+        found.extend(len(rows) for (_, name, _), rows in both if name == "candidates")
+        return answers
+
+    monkeypatch.setattr(PgTx, "together", noted)
+    stamp = of_moment(desk.now)
+    new = [Event(f"e{n}", EventType.TABLE, "T", stamp - n) for n in range(events)]
+    published = desk.store.publish(new, desk.now, Bounds())
+    assert [len(one.decisions) for one in published] == events * [40]
+    assert found == looks
 
 
 @pytest.mark.parametrize("delivered", [False, True])

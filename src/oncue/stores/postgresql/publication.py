@@ -25,6 +25,8 @@ from oncue.stores.relational.publication import Logged, Matching, Publication, P
 from oncue.stores.relational.rules import StoredRule, Wait, all_stored
 from oncue.stores.relational.rules import event as event_of
 
+FIRST_LOOKED_FOR = 8  # events whose rules are looked for at first
+
 
 class NewestAccepted(NamedTuple):
     """Of the accepted events of a dependency, the first with the newest stamp."""
@@ -45,6 +47,8 @@ class PgPublication(Publication[PgJoined]):
         """Events that this transaction stored and has not answered for."""
         self._names: dict[int, Sequence[str]] = {}
         """By position of the event: the rules that are to decide on it."""
+        self._room: dict[int, int] = {}
+        """How many of these are held, also if others turn out to be gone."""
         self._matching: dict[int, Matching] = {}
         self._decided: set[tuple[int, int]] = set()
         """Rules and events on which they decided."""
@@ -54,30 +58,53 @@ class PgPublication(Publication[PgJoined]):
 
     def hold(self, events: Sequence[Event], since: PublishProgress) -> None:
         position, rules, _ = since
-        end = min(len(events), position + publication.DECISIONS_AT_ONCE)
-        chosen = {at: events[at] for at in range(position, end)}
-        look_for_rules = ("events", "candidates", _keys(chosen))
+        part, look_for_rules = {position: events[position]}, []
+        if rules is None:
+            part = _part(events, position, FIRST_LOOKED_FOR)
+            look_for_rules.append(("events", "candidates", _keys(part)))
+        else:
+            self._names[position] = rules
         if since == PublishProgress():
-            stored, by_ids, candidates = self.tx.together(
+            stored, by_ids, *found = self.tx.together(
                 ("events", "reserve", self._reservation(events)),
                 ("events", "by_ids", {"ids": [event.id for event in events]}),
-                look_for_rules,
+                *look_for_rules,
             )
             publication.refuse_known(events, by_ids)
             self._fresh.update(map(self._note, stored))
             self._keep(events)
             self._remember_ids(events, {row[0] for row in by_ids})
         else:
-            self._keep(chosen.values())
-            [candidates] = self.tx.together(look_for_rules)
-        names: dict[int, list[str]] = {}
-        for at, name in candidates:
-            names.setdefault(at, []).append(name)
-        self._names = {at: sorted(of_event) for at, of_event in names.items()}
-        if rules is not None:
-            self._names[position] = rules
+            found = self.tx.together(*look_for_rules)
+        chosen = self._choose(events, part, [one for rows in found for one in rows])
+        self._keep(chosen.values())
         if held := self._lock_rules(chosen):
             self._read_rules(chosen, held)
+
+    def _choose(
+        self, events: Sequence[Event], part: Mapping[int, Event], candidates: Iterable[Any]
+    ) -> dict[int, Event]:
+        """The events for whose decisions there is room. Their rules are looked for in parts that
+        grow: an event may match many rules, and those for which there is no room are looked for
+        again by the next transaction. `candidates`: of the first part."""
+        chosen: dict[int, Event] = {}
+        room, some = publication.DECISIONS_AT_ONCE, FIRST_LOOKED_FOR
+        while part:
+            names: dict[int, list[str]] = {}
+            for at, name in candidates:
+                names.setdefault(at, []).append(name)
+            self._names |= {at: sorted(of_event) for at, of_event in names.items()}
+            for at, event in part.items():
+                if room > 0:
+                    chosen[at], self._room[at] = event, room
+                    room -= 1 + len(self._names.get(at, ()))
+            some *= 4
+            part = _part(events, max(chosen) + 1, min(some, room))
+            candidates = self.tx.rows("events", "candidates", _keys(part)) if part else ()
+        return chosen
+
+    def room_for(self, at: int, room: int) -> int:
+        return min(room, self._room.get(at, 0))
 
     def matching(
         self, at: int, event: Event, names: Sequence[str] | None, room: int
@@ -132,14 +159,7 @@ class PgPublication(Publication[PgJoined]):
 
     def _lock_rules(self, some: Iterable[int]) -> list[int]:
         """Lock the rules that this transaction has room for. Their numbers."""
-        wanted: set[str] = set()
-        room = publication.DECISIONS_AT_ONCE
-        for at in some:
-            if room <= 0:
-                break
-            names = self._names.get(at, ())[:room]
-            wanted.update(names)
-            room -= 1 + len(names)
+        wanted = {name for at in some for name in self._names.get(at, ())[: self._room[at]]}
         if not wanted:
             return []
         return [n for [n] in self.tx.rows("rules", "lock", {"names": sorted(wanted)})]
@@ -208,6 +228,11 @@ class PgPublication(Publication[PgJoined]):
         known, stamp = self._newest.get(dependency_n), logged.event.stamp
         if known is None or (-stamp, logged.n) < (-known.stamp, known.event_n):
             self._newest[dependency_n] = NewestAccepted(stamp, logged.n, logged.event)
+
+
+def _part(events: Sequence[Event], start: int, length: int) -> dict[int, Event]:
+    """By position. None, if the length is not positive."""
+    return dict(enumerate(events[start : start + max(length, 0)], start))
 
 
 def _columns(events: Iterable[Event]) -> dict[str, list[Any]]:

@@ -69,6 +69,10 @@ class Publication(Generic[X]):
         if since == PublishProgress():
             refuse_taken(self.tx, events)
 
+    def room_for(self, at: int, room: int) -> int:
+        """How many rules may decide on an event, if there is room for so many decisions."""
+        return room
+
     def matching(
         self, at: int, event: Event, names: Sequence[str] | None, room: int
     ) -> tuple[Sequence[str], Matching]:
@@ -124,8 +128,8 @@ class Publication(Generic[X]):
         parts: list[tuple[int, Published]] = []
         room = DECISIONS_AT_ONCE
         position, rules, self.reserved = since
-        while position < len(events) and room > 0:
-            part, rules = self._decide(position, events[position], rules, room)
+        while position < len(events) and (here := self.room_for(position, room)) > 0:
+            part, rules = self._decide(position, events[position], rules, here)
             if position in self.reserved:
                 part = replace(part, duplicate=False)
             parts.append((position, part))

@@ -60,8 +60,15 @@ JOIN oncue.rules AS r ON r.n = d.rule_n AND NOT r.deleted
 -- name: candidates
 SELECT DISTINCT f.at, r.name FROM {matched};
 
+-- The same of rules that are locked: read from these, since a key may be that of many others.
 -- name: matches
-SELECT f.at, r.name, r.n, d.n FROM {matched} WHERE r.n = ANY(:ns::bigint[]);
+WITH held AS MATERIALIZED (
+  SELECT d.n, d.type, d.key, d.below, r.name, r.n AS rule_n
+  FROM oncue.rules AS r JOIN oncue.dependencies AS d ON d.rule_n = r.n AND NOT d.retired
+  WHERE r.n = ANY(:ns::bigint[]) AND NOT r.deleted)
+SELECT f.at, d.name, d.rule_n, d.n
+FROM unnest(:ats::integer[], :types::text[], :keys::text[], :exacts::boolean[]) AS f (at, type, key, exact)
+JOIN held AS d ON d.type = f.type AND d.key = f.key AND NOT (d.below AND f.exact);
 
 -- name: decided_on
 SELECT DISTINCT rule_n, event_n FROM oncue.decisions

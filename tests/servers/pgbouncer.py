@@ -9,8 +9,12 @@ from tests.servers.emulators import NotInstalled
 from tests.servers.postgres import as_nobody, postgres_url
 from tests.servers.session import begin
 
+APART = "apart"
+"""Another name of the database, with connections of its own: what a test prepares there is met by no
+other test."""
 SETTINGS = """\
 [databases]
+{apart} = host={host} port={port} user=postgres dbname=postgres
 * = host={host} port={port} user=postgres
 [pgbouncer]
 listen_addr = 127.0.0.1
@@ -34,7 +38,8 @@ def pgbouncer_url(version: str = "18") -> str:
 
     def command(port: int) -> list[str]:
         settings = begin().folder / f"{name}.ini"
-        settings.write_text(SETTINGS.format(host=server.hostname, port=server.port, own=port))
+        place = {"host": server.hostname, "port": server.port}
+        settings.write_text(SETTINGS.format(apart=APART, own=port, **place))
         return [*as_nobody(), program, "--quiet", str(settings)]
 
     address = begin().endpoint(name, command, speaks_http=False)

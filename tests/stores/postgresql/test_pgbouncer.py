@@ -17,7 +17,7 @@ from oncue.stores.postgresql.store import PgStore
 from oncue.worker.job import HandledJob
 from oncue.worker.worker import Worker
 from tests.contract.desk import together
-from tests.servers.pgbouncer import pgbouncer_url
+from tests.servers.pgbouncer import APART, pgbouncer_url
 from tests.stores.postgresql.faults import SOON
 
 
@@ -41,7 +41,7 @@ def test_it_is_recognised(cue: Scheduler, url: str) -> None:
 def test_who_insists_on_listening_is_told_to_leave_it(url: str) -> None:
     with (
         pytest.raises(StoreUnusable, match="the URL says listen=yes. Write listen=no, or leave it"),
-        Scheduler(url.replace("?", "?listen=yes&")) as sure,
+        Scheduler(url.replace("/postgres?", f"/{APART}?listen=yes&")) as sure,
     ):
         together(10, lambda _: [sure.schedule(n, queue="mail") for n in range(100)])
 

@@ -10,8 +10,8 @@ from tests.servers.postgres import as_nobody, postgres_url
 from tests.servers.session import begin
 
 APART = "apart"
-"""Another name of the database, with connections of its own: what a test prepares there is met by no
-other test."""
+"""Another name of the database, with connections of its own: what a test prepares there is met by
+no other test."""
 SETTINGS = """\
 [databases]
 {apart} = host={host} port={port} user=postgres dbname=postgres

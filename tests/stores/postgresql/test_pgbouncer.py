@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from uuid import uuid4
 
 import psycopg
@@ -13,6 +14,8 @@ import pytest
 from oncue import Scheduler, StoreUnusable
 from oncue.cli import postgresql_findings
 from oncue.core.lifecycle import State
+from oncue.stores.postgresql.address import PgAddress
+from oncue.stores.postgresql.database import PgDatabase
 from oncue.stores.postgresql.store import PgStore
 from oncue.worker.job import HandledJob
 from oncue.worker.worker import Worker
@@ -34,8 +37,9 @@ def cue(url: str) -> Iterator[Scheduler]:
 
 def test_it_is_recognised(cue: Scheduler, url: str) -> None:
     assert cue.store.describe().details["listens"] is False
-    with Scheduler(url.replace("?", "?listen=yes&")) as sure:
-        assert sure.store.describe().details["listens"] is True
+    with closing(PgDatabase(PgAddress.read(url.replace("?", "?listen=yes&")))) as sure:
+        sure.once(lambda tx: tx.execute("SELECT 1"))
+        assert sure.listens is True
 
 
 def test_who_insists_on_listening_is_told_to_leave_it(url: str) -> None:

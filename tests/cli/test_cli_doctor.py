@@ -372,6 +372,8 @@ def test_a_password_in_a_file_of_settings_that_others_can_read(
     )
     assert found["text"].startswith(f"oncue.toml has a password or a token in it ({names})")
     assert "geheim" not in ended.out + ended.err
+    shown = run("doctor", "--store", "sqlite:///oncue.db", cwd=place)
+    assert "the same --store" not in shown.out  # no command of oncue is named
 
 
 def test_a_file_of_settings_without_a_password_may_be_read_by_all(place: Path) -> None:

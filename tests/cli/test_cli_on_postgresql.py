@@ -61,7 +61,8 @@ def test_a_store_is_restored_into_a_schema_that_is_made_for_it(place: Place) -> 
     place.run("dump", "d.ndjson")
     there = with_password(unused_url())
     told = place.run("restore", "d.ndjson", "--store", f"{there}&migrate=no", code=5).err
-    assert told.startswith("Error: 127.0.0.1:")
+    assert told.startswith("Note: the list of processes shows the password in --store")
+    assert "\nError: 127.0.0.1:" in told
     assert told.endswith("that 'oncue migrate --dry-run' prints. Nothing was stored.\n")
     told = place.run("restore", "d.ndjson", "--store", there).out
     assert "Stored 1 job" in told

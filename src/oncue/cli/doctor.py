@@ -59,7 +59,7 @@ def doctor(app: App, quota: bool) -> None:
         errors, warnings = levels.count("bad"), levels.count("warn")
         summary = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
         click.echo(f"\n{counted(len(found), 'check')}: {summary}.")
-        if app.place_options and any(one.todo for one in found):
+        if app.place_options and any("oncue " in one.todo for one in found):
             click.echo(_same_place(app.place_options[0], found))
     if "bad" in levels:
         raise click.exceptions.Exit(EXIT_FAILED)

@@ -98,18 +98,12 @@ class PgReadying(PgJobs):
         if numbers:
             first.append(("locks", "share", {"numbers": numbers}))
         first.append(("ranges", "of_queues", {"queues": list(names)}))
-        asked: list[Asked] = []
         begun = {name: self._known_lines.begin(name, self._shards_of(name)) for name in names}
         since, began = self._expiries.since(), self.clock.monotonic()
-        expiry = {"until": now if until is None else until, "since": since}
-        expiry["limit"] = EXPIRED_SEEN
-        for name in names:
-            params = {"queue": name, "now": now}
-            asked += [
-                begun[name].statement,
-                ("claims", "returning", {**params, "limit": BACK_TOGETHER}),
-                ("claims", "is_expired_due", {**params, **expiry}),
-            ]
+        asked: list[Asked] = []
+        for name, lines_of in begun.items():
+            expired = {"until": now if until is None else until, "since": since}
+            asked += (lines_of.statement, *_asked_of_queue(name, now, expired))
         if since == EVER:
             asked.append(("claims", "first_expired", {"now": now}))
         look = tx.together if limited or numbers else tx.peek
@@ -234,6 +228,15 @@ class PgReadying(PgJobs):
         for due_at, rank in tx.rows("claims", "back_in_line", {"ids": back, "until": now}):
             tx.tell(queue, due_at, rank)
         return True
+
+
+def _asked_of_queue(name: str, now: Moment, expired: dict[str, Moment]) -> list[Asked]:
+    """What returns to the queue, and whether something in it has expired."""
+    params = {"queue": name, "now": now}
+    return [
+        ("claims", "returning", {**params, "limit": BACK_TOGETHER}),
+        ("claims", "is_expired_due", {**params, **expired, "limit": EXPIRED_SEEN}),
+    ]
 
 
 def _bucket(name: str, bucket: Bucket) -> Asked:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from oncue import config
 from oncue.core.event import DEFAULT_BOUNDS, Bounds
 from oncue.core.operations import DEFAULT_LIMITS, OperationLimits
+from oncue.core.redaction import shown_url
 from oncue.engine.node import Node
 from oncue.engine.reporter import Reporter
 from oncue.forking import now_and_after_fork
@@ -58,8 +59,8 @@ class Scheduler(
         event_bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
         self.store = store_of(store, clock)
-        self.store_url = store if isinstance(store, str) else None
-        """What was given, if it was a URL. It may hold a password."""
+        self.store_url = shown_url(store) if isinstance(store, str) else None
+        """The URL that was given, with *** in place of a password; None: it was a store."""
         self.clock = clock or self.store.clock
         self.operation_limits = operation_limits
         self._event_bounds = event_bounds

@@ -154,7 +154,7 @@ def test_whoever_waits_is_told_at_once_and_at_the_end_how_long_it_was_tried(
     said: list[str] = []
     says = "the server says: The store cannot answer now; nothing was lost."
     with Client(proxy.url, timeout_seconds=0.5) as client:
-        client.connection.told = said.append
+        client.connection.on_trouble = said.append
         with pytest.raises(ServerUnavailable) as raised:
             client.queues()
     assert len(proxy.seen) > 2

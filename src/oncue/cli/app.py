@@ -193,7 +193,7 @@ class App:
 
         client = server.client(self.settings)
         if sys.stderr.isatty():
-            client.connection.told = output.note
+            client.connection.on_trouble = output.note
         click.get_current_context().call_on_close(client.close)
         server.warn_of_skew(server.greet(client), self.shown_place)
         return client

@@ -74,8 +74,8 @@ class Connection:
     ) -> None:
         self.address = address
         self.timeout_seconds = timeout_seconds
-        self.told: Callable[[str], None] = lambda text: None
-        """Is told, once for each call that has to be begun again, why, and for how long."""
+        self.on_trouble: Callable[[str], None] = lambda text: None
+        """Called once for each call that has to be begun again: why, and for how long."""
         self._headers = {"accept": f"{JSON_TYPE}, {PROBLEM_TYPE}", "user-agent": "oncue"}
         if bearer is not None:
             self._headers["authorization"] = f"Bearer {bearer}"
@@ -114,7 +114,7 @@ class Connection:
             if self._alarm.stopped or now + rest >= ends:
                 raise trouble if tries == 1 else self._lasting(trouble, now - began)
             if tries == 1:
-                self.told(f"{_why(trouble)} Trying again for {spoken(ends - now)}.")
+                self.on_trouble(f"{_why(trouble)} Trying again for {spoken(ends - now)}.")
             self._alarm.pause(rest)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 

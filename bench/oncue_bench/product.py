@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from oncue.aio import AsyncScheduler
+from oncue.cli.collection import spare_collector
 from oncue.core.job import Delivery
 from oncue.engine.engine import Engine
 from oncue.engine.node import Node
@@ -134,6 +135,7 @@ def to_handler(path: str, count: int, keep: bool, batch: int | None = None) -> F
                 nonlocal done
                 done += len(jobs)
 
+        spare_collector()  # as `oncue worker` does
         began = perf_counter()
         cue.work(until_empty=True)
         seconds = perf_counter() - began

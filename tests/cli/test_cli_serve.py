@@ -190,6 +190,22 @@ def tasks(tmp_path: Path) -> Path:
     return tmp_path
 
 
+COLLECTED = """
+import gc
+from oncue import Scheduler
+cue = Scheduler()
+cue.handler("collected")(lambda job: gc.get_threshold())
+"""
+
+
+def test_garbage_collection_looks_less_often_in_a_worker(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(COLLECTED)
+    with scheduler(tmp_path) as cue:
+        job = cue.schedule(queue="collected")
+        assert run("worker", "tasks:cue", "--until-empty", cwd=tmp_path).code == 0
+        assert cue.job(job.id).result == [10_000, 20, 20]
+
+
 def test_a_worker_does_what_there_is_and_ends(tasks: Path) -> None:
     with scheduler(tasks) as cue:
         ids = [cue.schedule(n, queue="quick").id for n in range(20)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import click
 from oncue import config
 from oncue.cli import output
 from oncue.cli.app import App, refuse_json, setting, with_store
+from oncue.cli.collection import spare_collector
 from oncue.cli.failures import EXIT_FAILED
 from oncue.cli.progress import StatusLine, counted
 from oncue.cli.queues import lateness
@@ -71,7 +71,7 @@ def serve(app: App, no_engine: bool, engine_only: bool) -> None:
         # Deliveries to the sink `log:` are shown, also if nothing else is logged.
         logging.getLogger("oncue.sink.log").setLevel(logging.INFO)
     server = None if engine_only else _http_server(app, host, port)
-    _spare_collector()
+    spare_collector()
     _run(cue, server, no_engine)
     output.note("Stopped.")
 
@@ -101,14 +101,6 @@ def _named(app: App) -> Iterator[None]:
             raise
         name = config.written(setting, problem.pointer.removeprefix("/"))
         raise InvalidInput(problem.detail, name) from None
-
-
-def _spare_collector() -> None:
-    """What is loaded by now stays, so garbage collection need not look at it again. Requests leave
-    few cycles behind: it looks less often than by default, which costs a few megabytes."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
 
 
 def _run(cue: Scheduler, server: HttpServer | None, no_engine: bool) -> None:

@@ -13,6 +13,7 @@ import click
 from oncue import config
 from oncue.cli import output
 from oncue.cli.app import App, Cue, pass_app, refuse_json, setting
+from oncue.cli.collection import spare_collector
 from oncue.cli.same_store import are_same
 from oncue.cli.serve import place as store_of
 from oncue.cli.server import client
@@ -68,6 +69,7 @@ def worker(app: App, place: str, name: str | None, until_empty: bool, no_engine:
     output.note(f"oncue worker {working.name}: queues {queues}; {where}.")
     if isinstance(cue, Scheduler) and not no_engine:
         cue.run_loops()
+    spare_collector()
     _work(cue, working, until_empty)
 
 

@@ -98,8 +98,8 @@ class Runner:
         jobs = take_all(batch.pending)
         if not jobs:
             return  # taken away and handed back meanwhile
-        # The first tells of all how long its claim is trusted: they were claimed together.
-        if self._alarm.stopped or jobs[0].lost or any(map(_WHY_LOST, jobs)):
+        # They were claimed together, so the first tells of all whether their claims still hold.
+        if self._alarm.stopped or jobs[0].lost:
             batch.hand_back(jobs)
         else:
             _run(batch, jobs, call)

@@ -90,7 +90,6 @@ class SqliteChanges(StorePart):
             "target": change.queue,
         }
         changed = self._changed(tx, change.verb, params | sought)
-        worker_ranges.split(tx, "around", sought)  # a job may have come into another range
         left = {at: job_id for at, job_id in enumerate(job_ids) if job_id not in changed}
         whys: dict[str, NotChanged | None] = {}
         if left:
@@ -112,6 +111,7 @@ class SqliteChanges(StorePart):
             if ns:
                 tx.execute(SQL[f"{verb}_found"], params | {"ns": rows.numbers(ns)})
         if verb not in (ChangeVerb.CANCEL, ChangeVerb.STOP):  # by these, nothing becomes due
+            worker_ranges.split(tx, "around", params)  # a job may have come into another range
             for _, queue, due_at, *_ in found:
                 if due_at is not None:
                     self.db.arrived(tx, {queue: due_at})
